@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Addresses: one object per peer identity, reference counted, found by identity bytes.
+//
+// The last reference does not destroy the Peer on the spot: it may be dropped on any thread, inside progress, while other
+// contexts poll the peer's connections. The address waits in its table until Class::reap() has told each context.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "na/plugin.hpp"
+
+namespace na {
+
+class AddressTable;
+class Class;
+
+class Address {
+ public:
+    Class& cls() const noexcept { return *cls_; }
+    plugin::Peer& peer() const noexcept { return *peer_; }
+    bool is_self() const noexcept { return self_; }
+
+    // "<class>+<protocol>://<address>"
+    std::string uri() const;
+    // Self-delimiting bytes for Class::decode_address.
+    std::size_t encoded_size() const noexcept;
+    Status encode(std::span<std::byte> out) const;  // overflow where it does not fit
+
+    void ref() noexcept;
+    void unref() noexcept;  // the address may be gone afterwards
+
+    static Address* of(plugin::Peer& peer) noexcept { return static_cast<Address*>(peer.core); }
+
+ private:
+    friend class AddressTable;
+    friend class Class;
+    Address(Class& cls, std::unique_ptr<plugin::Peer> peer, std::string identity, bool threaded);
+
+    Class* const cls_;
+    std::unique_ptr<plugin::Peer> peer_;
+    const std::string identity_;
+    std::atomic<std::int32_t> refs_{1};
+    const bool threaded_;
+    bool self_ = false;
+    bool dead_ = false;  // in the table's dead list; guarded by the table's mutex
+};
+
+// Reference to an address, released on destruction.
+class AddressRef {
+ public:
+    AddressRef() = default;
+    // Takes over a reference that the caller has.
+    static AddressRef adopt(Address* a) noexcept {
+        AddressRef r;
+        r.address_ = a;
+        return r;
+    }
+    static AddressRef share(Address* a) noexcept {
+        if (a != nullptr) {
+            a->ref();
+        }
+        return adopt(a);
+    }
+    AddressRef(AddressRef&& other) noexcept : address_(other.release()) {}
+    AddressRef& operator=(AddressRef&& other) noexcept {
+        if (this != &other) {
+            reset();
+            address_ = other.release();
+        }
+        return *this;
+    }
+    ~AddressRef() { reset(); }
+
+    void reset() noexcept {
+        if (address_ != nullptr) {
+            std::exchange(address_, nullptr)->unref();
+        }
+    }
+    Address* release() noexcept { return std::exchange(address_, nullptr); }
+    Address* get() const noexcept { return address_; }
+    Address& operator*() const noexcept { return *address_; }
+    Address* operator->() const noexcept { return address_; }
+    explicit operator bool() const noexcept { return address_ != nullptr; }
+
+ private:
+    Address* address_ = nullptr;
+};
+
+class AddressTable {
+ public:
+    AddressTable(Class& cls, bool threaded, std::size_t limit) : cls_(cls), threaded_(threaded), limit_(limit) {}
+    ~AddressTable();
+
+    // The address with this peer's identity, with one more reference; `peer` is dropped if one exists already.
+    Result<AddressRef> intern(std::unique_ptr<plugin::Peer> peer);
+    // Null where there is none.
+    AddressRef find(std::string_view identity);
+
+    // True: reap() has work.
+    bool has_dead() const noexcept { return dead_count_.load(std::memory_order_relaxed) != 0; }
+    // Takes an address without references out of the table for destruction; null: none left.
+    std::unique_ptr<Address> take_dead();
+
+    std::size_t referenced() const;  // addresses that somebody still holds
+
+ private:
+    friend class Address;
+    void bury(Address& address) noexcept;
+
+    Class& cls_;
+    const bool threaded_;
+    const std::size_t limit_;
+    mutable std::mutex mutex_;
+    std::unordered_map<std::string_view, Address*> by_identity_;
+    std::vector<Address*> dead_;
+    std::atomic<std::size_t> dead_count_{0};
+};
+
+}  // namespace na

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Contexts, operations, progress and trigger of na.h.
+#include <mutex>
+#include <new>
+
+#include "na/c_api/handles.hpp"
+
+using namespace na;
+using namespace na::c_api;
+
+namespace {
+
+// Messages of one multi-receive that may wait for NA_Trigger at a time.
+constexpr std::size_t kMultiRecords = 256;
+
+void run_callback(NaRecord& record) {
+    na_op_id_t* op = record.op;
+    const Outcome outcome = record.outcome;
+    const na_cb_t callback = op->callback;
+    na_cb_info info{};
+    info.arg = op->arg;
+    info.type = static_cast<na_cb_type_t>(op->op->kind);
+    info.ret = code(outcome.status);
+    na_addr_t* source = handle(outcome.source);
+    switch (op->op->kind) {
+        case OpKind::recv_unexpected:
+            info.info.recv_unexpected = {outcome.size, source, outcome.tag};
+            break;
+        case OpKind::multi_recv_unexpected:
+            info.info.multi_recv_unexpected = {outcome.size, source, outcome.tag, outcome.data, outcome.last};
+            if (&record != &op->record) {
+                const std::lock_guard guard(op->free_lock);
+                record.next_free = op->free_records;
+                op->free_records = &record;
+            }
+            if (&record != &op->record) {
+                op->op->add_credits(1);
+            }
+            break;
+        case OpKind::recv_expected: info.info.recv_expected = {outcome.size}; break;
+        default: break;
+    }
+    if (outcome.last) {
+        op->pending.store(false, std::memory_order_release);  // the callback may post the operation again
+    }
+    if (callback != nullptr) {
+        callback(&info);
+    } else if (outcome.source != nullptr) {
+        outcome.source->unref();
+    }
+}
+
+}  // namespace
+
+extern "C" {
+
+na_context_t* NA_Context_create(na_class_t* na_class) { return NA_Context_create_id(na_class, 0); }
+
+na_context_t* NA_Context_create_id(na_class_t* na_class, uint8_t id) {
+    if (na_class == nullptr) {
+        NA_LOG_ERROR(ctx, "NULL class");
+        return nullptr;
+    }
+    try {
+        auto context = Context::open(*core(na_class), id);
+        if (!context) {
+            NA_LOG_ERROR(ctx, "cannot create context {}: {}", id, context.error().message);
+            return nullptr;
+        }
+        return handle(context->release());
+    } catch (const std::bad_alloc&) {
+        NA_LOG_ERROR(ctx, "out of memory");
+        return nullptr;
+    }
+}
+
+na_return_t NA_Context_destroy(na_class_t* na_class, na_context_t* context) {
+    if (context == nullptr) {
+        return NA_SUCCESS;
+    }
+    NA_C_REQUIRE(na_class != nullptr, ctx, "NULL class");
+    if (const auto can = core(context)->closable(); !can) {
+        return failed<log::Outlet::ctx>(can.error());
+    }
+    delete core(context);
+    return NA_SUCCESS;
+}
+
+unsigned int NA_Context_get_completion_count(const na_context_t* context) {
+    return context == nullptr ? 0 : const_cast<Context*>(core(context))->completions().count();
+}
+
+na_op_id_t* NA_Op_create(na_class_t* na_class, unsigned long flags) {
+    if (na_class == nullptr) {
+        NA_LOG_ERROR(op, "NULL class");
+        return nullptr;
+    }
+    try {
+        auto op = std::make_unique<na_op_id_t>();
+        const bool multi = (flags & NA_OP_MULTI) != 0;
+        op->cls = core(na_class);
+        if (multi) {
+            op->records = std::vector<NaRecord>(kMultiRecords);
+            for (NaRecord& r : op->records) {
+                r.next_free = std::exchange(op->free_records, &r);
+            }
+        }
+        op->op = core(na_class)->create_op(multi);
+        op->op->add_credits(static_cast<std::uint32_t>(op->records.size()));
+        return op.release();
+    } catch (const std::bad_alloc&) {
+        NA_LOG_ERROR(op, "out of memory");
+        return nullptr;
+    }
+}
+
+void NA_Op_destroy(na_class_t* na_class, na_op_id_t* op_id) {
+    if (na_class == nullptr || op_id == nullptr) {
+        return;
+    }
+    if (op_id->pending.load(std::memory_order_acquire)) {
+        NA_LOG_WARNING(op, "an operation that has not completed is kept: cancel it and trigger its callback first");
+        return;
+    }
+    core(na_class)->destroy_op(op_id->op);
+    delete op_id;
+}
+
+int NA_Poll_get_fd(na_class_t* na_class, na_context_t* context) {
+    return na_class == nullptr || context == nullptr ? -1 : core(context)->wait_fd();
+}
+
+bool NA_Poll_try_wait(na_class_t* na_class, na_context_t* context) {
+    return na_class != nullptr && context != nullptr && core(context)->arm();
+}
+
+na_return_t NA_Poll(na_class_t* na_class, na_context_t* context, unsigned int* count_p) {
+    NA_C_REQUIRE(na_class != nullptr && context != nullptr, poll, "NULL argument");
+    core(context)->poll();
+    if (count_p != nullptr) {
+        *count_p = core(context)->completions().count();
+    }
+    return NA_SUCCESS;
+}
+
+na_return_t NA_Poll_wait(na_class_t* na_class, na_context_t* context, unsigned int timeout_ms, unsigned int* count_p) {
+    NA_C_REQUIRE(na_class != nullptr && context != nullptr, poll, "NULL argument");
+    const Status s = core(context)->wait(timeout_ms);
+    if (count_p != nullptr) {
+        *count_p = core(context)->completions().count();
+    }
+    return code(s);
+}
+
+na_return_t NA_Progress(na_class_t* na_class, na_context_t* context, unsigned int timeout_ms) {
+    return NA_Poll_wait(na_class, context, timeout_ms, nullptr);
+}
+
+na_return_t NA_Trigger(na_context_t* context, unsigned int max_count, unsigned int* actual_count) {
+    NA_C_REQUIRE(context != nullptr, op, "NULL context");
+    unsigned int n = 0;
+    for (; n < max_count; ++n) {
+        auto* record = static_cast<NaRecord*>(core(context)->completions().pop());
+        if (record == nullptr) {
+            break;
+        }
+        run_callback(*record);
+    }
+    if (actual_count != nullptr) {
+        *actual_count = n;
+    }
+    return NA_SUCCESS;
+}
+
+na_return_t NA_Cancel(na_class_t* na_class, na_context_t* context, na_op_id_t* op_id) {
+    NA_C_REQUIRE(na_class != nullptr && context != nullptr && op_id != nullptr, op, "NULL argument");
+    core(context)->cancel(*op_id->op);
+    return NA_SUCCESS;
+}
+
+void NA_Diag_dump_counters(void) { Class::dump_counters(); }
+
+}  // extern "C"

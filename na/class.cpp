@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "na/class.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "na/context.hpp"
+#include "na/plugin_table.hpp"
+#include "na/util/bytes.hpp"
+#include "na/util/config.hpp"
+#include "na/util/log.hpp"
+#include "na/util/uri.hpp"
+
+namespace na {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kScratchAlignment = 16;
+
+std::size_t round_up(std::size_t n, std::size_t to) noexcept { return (n + to - 1) / to * to; }
+
+// Every class of the process, for dump_counters().
+struct Classes {
+    std::mutex mutex;
+    std::vector<Class*> list;
+};
+Classes& classes() {
+    static Classes& c = *new Classes;
+    return c;
+}
+
+void* allocate_pages(std::size_t bytes) noexcept {
+    if (bytes == 0 || bytes > PTRDIFF_MAX - kPage) {
+        return nullptr;
+    }
+    void* memory = std::aligned_alloc(kPage, round_up(bytes, kPage));
+    if (memory != nullptr) {
+        std::memset(memory, 0, bytes);
+    }
+    return memory;
+}
+
+}  // namespace
+
+Class::Class(std::unique_ptr<plugin::Domain> domain, std::string class_name, bool listen, const InitInfo& info)
+    : domain_(std::move(domain)),
+      caps_(domain_->caps()),
+      info_(info),
+      class_name_(std::move(class_name)),
+      listen_(listen),
+      addresses_(*this, threaded(), config::number(config::kMaxAddresses)) {
+    const std::lock_guard guard(classes().mutex);
+    classes().list.push_back(this);
+}
+
+Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool listen, const InitInfo& info) {
+    auto uri = util::parse_uri(info_string);
+    if (!uri) {
+        return std::move(uri).error();
+    }
+    auto plugin = find_plugin(uri->class_name, uri->protocol);
+    if (!plugin) {
+        return std::move(plugin).error();
+    }
+    plugin::OpenSpec spec{.protocol = uri->protocol, .host = uri->host, .listen = listen, .info = info};
+    if (spec.info.max_contexts == 0) {
+        spec.info.max_contexts = 1;
+    }
+    auto domain = (*plugin)->open(spec);
+    if (!domain) {
+        return std::move(domain).error();
+    }
+    std::unique_ptr<Class> cls(
+        new Class(std::move(*domain), std::string((*plugin)->class_name()), listen, spec.info));
+    auto peer = cls->domain_->connect(cls->domain_->self_uri());
+    if (!peer) {
+        return std::move(peer).error();
+    }
+    auto self = cls->addresses_.intern(std::move(*peer));
+    if (!self) {
+        return std::move(self).error();
+    }
+    cls->self_ = self->release();
+    cls->self_->self_ = true;
+    return cls;
+}
+
+Class::~Class() {
+    {
+        const std::lock_guard guard(classes().mutex);
+        std::erase(classes().list, this);
+    }
+    if (self_ != nullptr) {
+        self_->unref();
+    }
+    reap_slow();
+}
+
+Result<bool> Class::closable() const {
+    {
+        const std::lock_guard guard(contexts_mutex_);
+        for (const Context* context : contexts_) {
+            if (context != nullptr) {
+                return Error{Status::busy, fmt::format("context {} still exists: destroy it first", context->id())};
+            }
+        }
+    }
+    if (const std::size_t n = addresses_.referenced(); n > 1) {
+        return Error{Status::busy, fmt::format("{} addresses are still in use: free them first", n - 1)};
+    }
+    if (const std::uint32_t n = memories_.load(std::memory_order_acquire); n != 0) {
+        return Error{Status::busy, fmt::format("{} memory handles still exist: free them first", n)};
+    }
+    return true;
+}
+
+Result<AddressRef> Class::lookup(std::string_view name) {
+    auto uri = util::parse_uri(name);
+    if (!uri) {
+        return std::move(uri).error();
+    }
+    if (!uri->class_name.empty()) {
+        if (uri->class_name != class_name_) {
+            return Error{Status::invalid_arg,
+                         fmt::format("\"{}\" is an address of class {}, this is {}+{}", name, uri->class_name,
+                                     class_name_, protocol())};
+        }
+        name.remove_prefix(uri->class_name.size() + 1);
+    }
+    auto peer = domain_->connect(name);
+    if (!peer) {
+        return std::move(peer).error();
+    }
+    return addresses_.intern(std::move(*peer));
+}
+
+Result<AddressRef> Class::decode_address(std::span<const std::byte> bytes) {
+    util::ByteReader r(bytes);
+    const auto size = r.integer<std::uint32_t>();
+    const auto identity = r.bytes(size);
+    if (!r.good()) {
+        return Error{Status::overflow, fmt::format("an address does not fit {} bytes", bytes.size())};
+    }
+    if (AddressRef known =
+            addresses_.find({reinterpret_cast<const char*>(identity.data()), identity.size()})) {
+        return known;
+    }
+    auto peer = domain_->decode_peer(identity);
+    if (!peer) {
+        return std::move(peer).error();
+    }
+    return addresses_.intern(std::move(*peer));
+}
+
+Operation* Class::create_op(bool multi) {
+    const std::size_t object = round_up(sizeof(Operation), kScratchAlignment);
+    void* memory = ::operator new(object + caps_.op_scratch, std::align_val_t{64});
+    auto* op = new (memory) Operation;
+    if (caps_.op_scratch != 0) {
+        op->scratch = static_cast<std::byte*>(memory) + object;
+        std::memset(op->scratch, 0, caps_.op_scratch);
+    }
+    op->multi_ = multi;
+    return op;
+}
+
+void Class::destroy_op(Operation* op) noexcept {
+    if (op != nullptr) {
+        op->~Operation();
+        ::operator delete(static_cast<void*>(op), std::align_val_t{64});
+    }
+}
+
+MessageBuffer Class::allocate_message(std::size_t size) {
+    MessageBuffer buffer{.data = allocate_pages(size), .size = size, .region = nullptr};
+    if (buffer.data != nullptr && caps_.register_messages) {
+        const Segment segment{buffer.data, size};
+        auto region = domain_->register_memory({&segment, 1}, Access::read_write, MemoryKind::host, 0);
+        if (!region) {
+            NA_LOG_ERROR(mem, "cannot register a message buffer of {} bytes: {}", size, region.error().message);
+            std::free(buffer.data);
+            return {};
+        }
+        buffer.region = std::move(*region);
+    }
+    return buffer;
+}
+
+void Class::free_message(MessageBuffer&& buffer) noexcept {
+    buffer.region.reset();
+    std::free(buffer.data);
+    buffer.data = nullptr;
+}
+
+void* Class::allocate_memory(std::size_t bytes) {
+    void* memory = domain_->allocate(bytes);
+    if (memory == nullptr) {
+        const std::lock_guard guard(plain_mutex_);
+        memory = allocate_pages(bytes);
+        if (memory == nullptr) {
+            throw std::bad_alloc();
+        }
+        plain_.insert(memory);
+    }
+    return memory;
+}
+
+void Class::free_memory(void* memory, std::size_t bytes) noexcept {
+    if (memory == nullptr) {
+        return;
+    }
+    {
+        const std::lock_guard guard(plain_mutex_);
+        if (plain_.erase(memory) != 0) {
+            std::free(memory);
+            return;
+        }
+    }
+    domain_->deallocate(memory, bytes);
+}
+
+Status Class::enter(Context& context) {
+    const std::lock_guard guard(contexts_mutex_);
+    if (contexts_[context.id()] != nullptr) {
+        return Status::exist;
+    }
+    contexts_[context.id()] = &context;
+    return Status::success;
+}
+
+void Class::leave(Context& context) noexcept {
+    const std::lock_guard guard(contexts_mutex_);
+    if (contexts_[context.id()] == &context) {
+        contexts_[context.id()] = nullptr;
+    }
+}
+
+void Class::dump_counters() noexcept {
+    const std::lock_guard guard(classes().mutex);
+    for (Class* cls : classes().list) {
+        const std::lock_guard contexts(cls->contexts_mutex_);
+        for (Context* context : cls->contexts_) {
+            if (context == nullptr) {
+                continue;
+            }
+            for (const plugin::Stat& s : context->stats()) {
+                NA_LOG_INFO(diag, "{}+{} context {}: {} = {}", cls->class_name(), cls->protocol(), context->id(), s.name,
+                            s.value);
+            }
+        }
+    }
+}
+
+void Class::reap_slow() noexcept {
+    // One context may be in a long progress() on another thread: wait for it rather than keep a dead peer's connection
+    // open. No context lock is held here, and none is taken while holding the table's.
+    const std::lock_guard guard(contexts_mutex_);
+    while (const std::unique_ptr<Address> address = addresses_.take_dead()) {
+        for (Context* context : contexts_) {
+            if (context != nullptr) {
+                context->drop(address->peer());
+            }
+        }
+    }
+}
+
+}  // namespace na

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An opened protocol: the object behind na_class_t. Owns the plugin's Domain, the address table and the message buffers.
+// Any thread, unless InitInfo::single_class.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+#include "na/address.hpp"
+#include "na/memory.hpp"
+#include "na/op.hpp"
+#include "na/plugin.hpp"
+
+namespace na {
+
+class Context;
+
+// A message buffer as NA_Msg_buf_alloc hands it out.
+struct MessageBuffer {
+    void* data = nullptr;
+    std::size_t size = 0;
+    std::unique_ptr<plugin::Region> region;  // where the plugin wants messages registered
+};
+
+class Class {
+ public:
+    // Opens `[class+]protocol[://host]`. Errors: invalid_arg (malformed), protonosupport (no such class or protocol here;
+    // the message lists what there is), and whatever the plugin answers.
+    static Result<std::unique_ptr<Class>> open(std::string_view info_string, bool listen,
+                                               const InitInfo& info);
+    ~Class();
+
+    // Why the class cannot be closed yet (busy), or success: contexts, addresses and memory descriptors are the user's to
+    // release first.
+    Result<bool> closable() const;
+
+    const plugin::Caps& caps() const noexcept { return caps_; }
+    const InitInfo& info() const noexcept { return info_; }
+    const std::string& class_name() const noexcept { return class_name_; }
+    const std::string& protocol() const noexcept { return caps_.protocol; }
+    bool listening() const noexcept { return listen_; }
+    bool threaded() const noexcept { return !info_.single_class && !info_.single_context; }
+    std::size_t max_message(Lane lane) const noexcept { return caps_.max_message[static_cast<std::size_t>(lane)]; }
+    std::size_t headroom(Lane lane) const noexcept { return caps_.headroom[static_cast<std::size_t>(lane)]; }
+
+    // "[class+]protocol://address"; text up to the first '+' must name this class, or be missing. Does not contact the peer.
+    Result<AddressRef> lookup(std::string_view name);
+    Result<AddressRef> decode_address(std::span<const std::byte> bytes);
+    AddressRef self() noexcept { return AddressRef::share(self_); }
+
+    // Never null: throws std::bad_alloc. `multi`: for multi-receive. Destroy only when idle.
+    Operation* create_op(bool multi);
+    void destroy_op(Operation* op) noexcept;
+
+    // Page-aligned, zeroed, registered if the plugin wants that. Null data: out of memory.
+    MessageBuffer allocate_message(std::size_t size);
+    void free_message(MessageBuffer&& buffer) noexcept;
+
+    // Fastest memory of the transport for RMA, zeroed, page-aligned; never null: throws std::bad_alloc.
+    void* allocate_memory(std::size_t bytes);
+    void free_memory(void* memory, std::size_t bytes) noexcept;
+
+    // Writes the counters of every context of the process to the log.
+    static void dump_counters() noexcept;
+
+    plugin::Domain& domain() noexcept { return *domain_; }
+    AddressTable& addresses() noexcept { return addresses_; }
+
+    // Destroys addresses that nobody holds; called by contexts between polls. Cheap when there are none.
+    void reap() noexcept {
+        if (addresses_.has_dead()) [[unlikely]] {
+            reap_slow();
+        }
+    }
+
+ private:
+    friend class Context;
+    friend class Memory;
+    Class(std::unique_ptr<plugin::Domain> domain, std::string class_name, bool listen, const InitInfo& info);
+    Status enter(Context& context);  // exist: the id is taken
+    void leave(Context& context) noexcept;
+    void reap_slow() noexcept;
+
+    std::unique_ptr<plugin::Domain> domain_;
+    const plugin::Caps caps_;
+    const InitInfo info_;
+    const std::string class_name_;
+    const bool listen_;
+    AddressTable addresses_;
+    Address* self_ = nullptr;  // one reference held
+    std::atomic<std::uint32_t> memories_{0};  // Memory objects alive
+
+    std::mutex plain_mutex_;
+    std::unordered_set<void*> plain_;  // allocate_memory() that did not come from the plugin; guarded by plain_mutex_
+
+    mutable std::mutex contexts_mutex_;
+    std::array<Context*, 256> contexts_{};  // guarded by contexts_mutex_
+};
+
+}  // namespace na

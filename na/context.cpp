@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "na/context.hpp"
+
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "na/util/config.hpp"
+#include "na/util/log.hpp"
+
+namespace na {
+
+using plugin::Posted;
+using State = Operation::State;
+
+Context::Context(Class& cls, std::uint8_t id)
+    : cls_(cls),
+      id_(id),
+      no_retry_(cls.info().no_retry),
+      lock_(cls.threaded()),
+      match_({.max_unexpected = cls.max_message(Lane::unexpected),
+              .max_expected = cls.max_message(Lane::expected),
+              .held_messages = config::number(config::kUnexpectedLimit),
+              .held_bytes = config::number(config::kUnexpectedBytes)},
+             counters_, &Context::end_matched, this),
+      completions_(cls.threaded()) {}
+
+Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id) {
+    if (id >= cls.info().max_contexts) {
+        return Error{Status::invalid_arg,
+                     fmt::format("context id {} is not below max_contexts = {} of na_init_info", id,
+                                 cls.info().max_contexts)};
+    }
+    std::unique_ptr<Context> context(new Context(cls, id));
+    auto engine = cls.domain().open_context(id, *context);
+    if (!engine) {
+        return std::move(engine).error();
+    }
+    context->plugin_ = std::move(*engine);
+    if (!cls.info().no_block && cls.caps().waitable) {
+        const int fd = context->plugin_->wait_fd();
+        if (fd >= 0) {
+            if (const Status s = context->waiter_.open(); !ok(s)) {
+                return Error{s, "no descriptor to wait on"};
+            }
+            if (const Status s = context->waiter_.add(fd); !ok(s)) {
+                return Error{s, "the plugin's descriptor cannot be waited on"};
+            }
+        }
+    }
+    if (const Status s = cls.enter(*context); !ok(s)) {
+        return Error{s, fmt::format("context {} exists already", id)};
+    }
+    return context;
+}
+
+Context::~Context() {
+    cls_.leave(*this);
+    // Landings and references of the plugin end with it.
+    plugin_.reset();
+}
+
+Result<bool> Context::closable() {
+    const std::lock_guard guard(lock_);
+    if (const std::uint32_t n = completions_.count(); n != 0) {
+        return Error{Status::busy, fmt::format("{} completions wait for trigger", n)};
+    }
+    if (posted_ != 0 || !retry_.empty()) {
+        return Error{Status::busy,
+                     fmt::format("{} operations are in flight and {} queued: wait for them or cancel them", posted_,
+                                 retry_.size())};
+    }
+    if (!match_.empty()) {
+        return Error{Status::busy, "receives are still posted: cancel them first"};
+    }
+    return true;
+}
+
+// --- posting ---------------------------------------------------------------------------------------------------------
+
+Status Context::check_message(const Operation& op, Lane lane, const void* buffer, std::size_t size) const noexcept {
+    if (!op.idle()) [[unlikely]] {
+        return Status::busy;
+    }
+    if (size > cls_.max_message(lane)) [[unlikely]] {
+        NA_LOG_ERROR(msg, "message of {} bytes: {}+{} takes at most {} on the {} lane (see max_{}_size of na_init_info)",
+                     size, cls_.class_name(), cls_.protocol(), cls_.max_message(lane),
+                     lane == Lane::unexpected ? "unexpected" : "expected",
+                     lane == Lane::unexpected ? "unexpected" : "expected");
+        return Status::overflow;
+    }
+    if ((buffer == nullptr && size != 0) || size < cls_.headroom(lane)) [[unlikely]] {
+        NA_LOG_ERROR(msg, "null buffer, or {} bytes where the header takes {}", size, cls_.headroom(lane));
+        return Status::invalid_arg;
+    }
+    return Status::success;
+}
+
+Posted Context::to_plugin(Operation& op) noexcept {
+    switch (op.kind) {
+        case OpKind::send_unexpected:
+        case OpKind::send_expected: return plugin_->send(op);
+        case OpKind::put: return plugin_->put(op);
+        case OpKind::get: return plugin_->get(op);
+        case OpKind::multi_recv_unexpected: return plugin_->recv_multi(op);
+        case OpKind::recv_unexpected:
+        case OpKind::recv_expected: return plugin_->recv(op);
+    }
+    return Posted::failed(Status::invalid_arg);
+}
+
+// Hands a filled-in operation to the plugin, or queues it behind others to the same peer.
+Status Context::post(Operation& op, Address& peer) noexcept {
+    const std::lock_guard guard(lock_);
+    op.address_ = &peer;
+    op.peer = &peer.peer();
+    Posted answer = Posted::again();
+    if (!retry_.blocks(&peer)) [[likely]] {
+        op.set_state(State::posted);
+        answer = to_plugin(op);
+    }
+    switch (answer.what) {
+        case Posted::What::done:
+            end(op, Outcome{.status = Status::success, .size = op.length});
+            return Status::success;
+        case Posted::What::pending:
+            peer.ref();
+            op.referenced_ = true;
+            ++posted_;
+            return Status::success;
+        case Posted::What::again:
+            counters_.retries.add();
+            if (no_retry_) {
+                op.set_state(State::idle);
+                return Status::again;
+            }
+            peer.ref();
+            op.referenced_ = true;
+            op.set_state(State::queued);
+            if (!retry_.push(op)) {
+                unposted(op, true);
+                return Status::nomem;
+            }
+            if (lock_.enabled()) {
+                waiter_.wake_sleepers();  // a sleeping thread has to retry it
+            }
+            return Status::success;
+        case Posted::What::failed:
+            op.set_state(State::idle);
+            return answer.status;
+    }
+    return Status::fault;
+}
+
+void Context::unposted(Operation& op, bool referenced) noexcept {
+    op.set_state(State::idle);
+    if (referenced) {
+        op.referenced_ = false;
+        op.address_->unref();
+    }
+}
+
+Status Context::send(Operation& op, Lane lane, Address& to, std::uint8_t target_id, std::uint32_t tag,
+                     const void* buffer, std::size_t size, plugin::Region* registered) noexcept {
+    if (const Status s = check_message(op, lane, buffer, size); !ok(s)) [[unlikely]] {
+        return s;
+    }
+    if (&to.cls() != &cls_ || tag > cls_.caps().max_tag) [[unlikely]] {
+        return Status::invalid_arg;
+    }
+    op.kind = lane == Lane::unexpected ? OpKind::send_unexpected : OpKind::send_expected;
+    op.target_id = target_id;
+    op.tag = tag;
+    op.buffer = const_cast<void*>(buffer);
+    op.length = size;
+    op.local = registered;
+    op.remote = nullptr;
+    counters_.sends.add();
+    return post(op, to);
+}
+
+Status Context::recv_unexpected(Operation& op, void* buffer, std::size_t size, plugin::Region* registered) noexcept {
+    if (const Status s = check_message(op, Lane::unexpected, buffer, 0); s == Status::busy) {
+        return s;
+    }
+    if (buffer == nullptr) {
+        return Status::invalid_arg;
+    }
+    op.kind = OpKind::recv_unexpected;
+    op.buffer = buffer;
+    op.length = size;
+    op.local = registered;
+    op.peer = nullptr;
+    op.address_ = nullptr;
+    const std::lock_guard guard(lock_);
+    if (!cls_.caps().matches[0]) {
+        match_.post_unexpected(op);
+        return Status::success;
+    }
+    return post_receive(op);
+}
+
+Status Context::recv_multi(Operation& op, void* buffer, std::size_t size, plugin::Region* registered) noexcept {
+    if (!op.idle()) {
+        return Status::busy;
+    }
+    if (buffer == nullptr || !op.multi_ || size < cls_.max_message(Lane::unexpected)) {
+        NA_LOG_ERROR(msg, "multi-receive needs an operation made with NA_OP_MULTI and a buffer of at least {} bytes, got {}",
+                     cls_.max_message(Lane::unexpected), size);
+        return Status::invalid_arg;
+    }
+    op.kind = OpKind::multi_recv_unexpected;
+    op.buffer = buffer;
+    op.length = size;
+    op.local = registered;
+    op.peer = nullptr;
+    op.address_ = nullptr;
+    op.used_ = 0;
+    op.exhausted_ = false;
+    const std::lock_guard guard(lock_);
+    if (!cls_.caps().matches[0]) {
+        match_.post_unexpected(op);
+        return Status::success;
+    }
+    return cls_.caps().multi_recv ? post_receive(op) : Status::opnotsupported;
+}
+
+Status Context::recv_expected(Operation& op, Address& from, std::uint8_t source_id, std::uint32_t tag, void* buffer,
+                              std::size_t size, plugin::Region* registered) noexcept {
+    if (!op.idle()) [[unlikely]] {
+        return Status::busy;
+    }
+    if (buffer == nullptr || &from.cls() != &cls_ || tag > cls_.caps().max_tag) [[unlikely]] {
+        return Status::invalid_arg;
+    }
+    op.kind = OpKind::recv_expected;
+    op.target_id = source_id;
+    op.tag = tag;
+    op.buffer = buffer;
+    op.length = size;
+    op.local = registered;
+    op.peer = &from.peer();
+    op.address_ = &from;
+    const std::lock_guard guard(lock_);
+    from.ref();
+    op.referenced_ = true;
+    if (!cls_.caps().matches[1]) [[likely]] {
+        match_.post_expected(op);
+        return Status::success;
+    }
+    return post_receive(op);
+}
+
+// A receive on a lane that the fabric matches. The lock is held.
+Status Context::post_receive(Operation& op) noexcept {
+    op.set_state(State::posted);
+    const Posted answer = to_plugin(op);
+    switch (answer.what) {
+        case Posted::What::done:
+        case Posted::What::pending: ++posted_; return Status::success;
+        case Posted::What::again:
+            if (!no_retry_) {
+                op.set_state(State::queued);
+                if (retry_.push(op)) {
+                    return Status::success;
+                }
+            }
+            break;
+        case Posted::What::failed: break;
+    }
+    unposted(op, op.referenced_);
+    return answer.status;
+}
+
+Status Context::post_transfer(Operation& op, OpKind kind, Memory& local, std::uint64_t local_offset, Memory& remote,
+                              std::uint64_t remote_offset, std::uint64_t size, Address& peer,
+                              std::uint8_t target_id) noexcept {
+    if (!op.idle()) {
+        return Status::busy;
+    }
+    if (&peer.cls() != &cls_ || &local.cls() != &cls_ || &remote.cls() != &cls_ || !local.is_local()) {
+        NA_LOG_ERROR(rma, "the handles and the address must be of the context's class, the local handle local");
+        return Status::invalid_arg;
+    }
+    if (!local.covers(local_offset, size) || !remote.covers(remote_offset, size)) {
+        NA_LOG_ERROR(rma, "{} bytes at offsets {} (local, of {} bytes) and {} (remote, of {} bytes): past the end", size,
+                     local_offset, local.length(), remote_offset, remote.length());
+        return Status::overflow;
+    }
+    const Access at_remote = kind == OpKind::put ? Access::write : Access::read;
+    const Access at_local = kind == OpKind::put ? Access::read : Access::write;
+    if (!allows(remote.access(), at_remote) || !allows(local.access(), at_local)) {
+        NA_LOG_ERROR(rma, "{} needs a remote handle that allows {} and a local one that allows {}",
+                     kind == OpKind::put ? "put" : "get", kind == OpKind::put ? "writing" : "reading",
+                     kind == OpKind::put ? "reading" : "writing");
+        return Status::permission;
+    }
+    plugin::Region* local_region = local.region();
+    plugin::Region* remote_region = remote.region();
+    if (local_region == nullptr || remote_region == nullptr) {
+        return Status::nomem;
+    }
+    op.kind = kind;
+    op.target_id = target_id;
+    op.buffer = nullptr;
+    op.length = size;
+    op.local = local_region;
+    op.remote = remote_region;
+    op.local_offset = local_offset;
+    op.remote_offset = remote_offset;
+    if (size == 0) {
+        const std::lock_guard guard(lock_);
+        op.address_ = nullptr;
+        end(op, Outcome{.status = Status::success});
+        return Status::success;
+    }
+    (kind == OpKind::put ? counters_.puts : counters_.gets).add();
+    return post(op, peer);
+}
+
+Status Context::put(Operation& op, Memory& local, std::uint64_t local_offset, Memory& remote,
+                    std::uint64_t remote_offset, std::uint64_t size, Address& to, std::uint8_t target_id) noexcept {
+    return post_transfer(op, OpKind::put, local, local_offset, remote, remote_offset, size, to, target_id);
+}
+
+Status Context::get(Operation& op, Memory& local, std::uint64_t local_offset, Memory& remote,
+                    std::uint64_t remote_offset, std::uint64_t size, Address& from, std::uint8_t source_id) noexcept {
+    return post_transfer(op, OpKind::get, local, local_offset, remote, remote_offset, size, from, source_id);
+}
+
+void Context::cancel(Operation& op) noexcept {
+    const std::lock_guard guard(lock_);
+    switch (op.state()) {
+        case State::idle:
+        case State::landing: return;  // the result has won
+        case State::queued:
+            retry_.remove(op);
+            counters_.canceled.add();
+            end(op, Outcome{.status = Status::canceled});
+            return;
+        case State::matching:
+            counters_.canceled.add();
+            match_.cancel(op);
+            return;
+        case State::posted: plugin_->cancel(op); return;
+    }
+}
+
+// Everything that ends, ends here: idle first, so that the handler may store the operation away for its next use.
+void Context::end(Operation& op, const Outcome& outcome) noexcept {
+    if (outcome.last) {
+        op.set_state(State::idle);
+        if (op.referenced_) {
+            op.referenced_ = false;
+            op.address_->unref();
+        }
+    }
+    op.handler(op, outcome);
+}
+
+void Context::end_matched(void* context, Operation& op, const Outcome& outcome) noexcept {
+    static_cast<Context*>(context)->end(op, outcome);
+}
+
+// --- progress --------------------------------------------------------------------------------------------------------
+
+std::size_t Context::poll() noexcept {
+    if (!lock_.try_lock()) {
+        return 0;
+    }
+    waiter_.disarm();
+    const std::size_t events = plugin_->progress();
+    if (!retry_.empty()) [[unlikely]] {
+        retry();
+    }
+    lock_.unlock();
+    cls_.reap();
+    if (events != 0 && lock_.enabled()) {
+        waiter_.wake_sleepers();
+    }
+    return events;
+}
+
+void Context::retry() noexcept {
+    retry_.drain([this](Operation& op) {
+        op.set_state(State::posted);
+        const Posted answer = to_plugin(op);
+        switch (answer.what) {
+            case Posted::What::again: op.set_state(State::queued); return false;
+            case Posted::What::pending: ++posted_; return true;
+            case Posted::What::done: end(op, Outcome{.status = Status::success, .size = op.length}); return true;
+            case Posted::What::failed: end(op, Outcome{.status = answer.status}); return true;
+        }
+        return true;
+    });
+}
+
+bool Context::arm() noexcept {
+    if (waiter_.fd() < 0) {
+        return false;
+    }
+    waiter_.set_armed();
+    const std::lock_guard guard(lock_);
+    if (!completions_.empty() || (!retry_.empty() && !cls_.caps().wakes_on_credit)) {
+        return false;
+    }
+    return plugin_->arm();
+}
+
+Status Context::wait(unsigned timeout_ms) noexcept {
+    return waiter_.drive(
+        timeout_ms, [this] { poll(); }, [this] { return !completions_.empty(); },
+        [this] {
+            const std::lock_guard guard(lock_);
+            return (retry_.empty() || cls_.caps().wakes_on_credit) && plugin_->arm();
+        });
+}
+
+void Context::drop_unmatched_expected() noexcept {
+    const std::lock_guard guard(lock_);
+    match_.hold_expected(false);
+}
+
+std::vector<plugin::Stat> Context::stats() {
+    const std::lock_guard guard(lock_);
+    std::vector<plugin::Stat> list = {
+        {"sends", counters_.sends.get()},
+        {"receives", counters_.receives.get()},
+        {"puts", counters_.puts.get()},
+        {"gets", counters_.gets.get()},
+        {"retries", counters_.retries.get()},
+        {"held", counters_.held.get()},
+        {"refused", counters_.refused.get()},
+        {"truncated", counters_.truncated.get()},
+        {"canceled", counters_.canceled.get()},
+        {"dropped", counters_.dropped.get()},
+        {"peers_lost", counters_.peers_lost.get()},
+        {"sleeps", waiter_.sleeps()},
+        {"wakes", waiter_.wakes()},
+    };
+    plugin_->stats(list);
+    return list;
+}
+
+// --- Sink ------------------------------------------------------------------------------------------------------------
+
+void Context::complete(Op& posted, const plugin::Completion& how) {
+    auto& op = static_cast<Operation&>(posted);
+    Outcome outcome{.status = how.status, .size = how.size, .tag = how.tag, .data = how.data, .last = how.last};
+    if (how.last) {
+        --posted_;
+    }
+    if (how.source != nullptr && ok(how.status)) {
+        outcome.source = Address::of(*how.source);
+        outcome.source->ref();
+    }
+    if (how.status == Status::canceled) {
+        counters_.canceled.add();
+    }
+    end(op, outcome);
+}
+
+plugin::Arrival* Context::arrive(Lane lane, plugin::Peer& source, std::uint32_t tag, std::size_t size) {
+    return match_.arrive(lane, *Address::of(source), tag, size);
+}
+
+void Context::finish(plugin::Arrival* arrival, Status status) {
+    match_.finish(*static_cast<Landing*>(arrival), status);
+}
+
+plugin::Peer* Context::source(std::span<const std::byte> identity) {
+    AddressRef address =
+        cls_.addresses().find({reinterpret_cast<const char*>(identity.data()), identity.size()});
+    if (!address) {
+        auto peer = cls_.domain().decode_peer(identity);
+        if (!peer) {
+            dropped("a peer with a malformed address");
+            return nullptr;
+        }
+        auto interned = cls_.addresses().intern(std::move(*peer));
+        if (!interned) {
+            NA_LOG_WARNING(addr, "peer refused: {}", interned.error().message);
+            return nullptr;
+        }
+        address = std::move(*interned);
+    }
+    return &address.release()->peer();
+}
+
+void Context::release(plugin::Peer& peer) { Address::of(peer)->unref(); }
+
+void Context::peer_lost(plugin::Peer& peer, Status why) {
+    counters_.peers_lost.add();
+    Address& address = *Address::of(peer);
+    NA_LOG_INFO(addr, "lost {}: {}", address.uri(), to_string(why));
+    const AddressRef keep = AddressRef::share(&address);
+    while (Operation* op = retry_.pop(&address)) {
+        end(*op, Outcome{.status = why});
+    }
+    match_.fail_peer(address, why);
+}
+
+void Context::dropped(const char* what) {
+    counters_.dropped.add();
+    NA_LOG_WARNING(msg, "dropped {}", what);
+}
+
+void Context::drop(plugin::Peer& peer) noexcept {
+    const std::lock_guard guard(lock_);
+    plugin_->drop(peer);
+}
+
+}  // namespace na

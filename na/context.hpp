@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A progress engine: the object behind na_context_t. Posts operations, matches arrivals, retries, cancels, and drives the
+// plugin's Context.
+//
+// Threads: everything may be called from any thread; one lock per context serialises the plugin (no lock at all with
+// NA_THREAD_MODE_SINGLE). Handlers of operations (Operation::handler) run under that lock; C callbacks run in trigger(),
+// under no lock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "na/address.hpp"
+#include "na/class.hpp"
+#include "na/completion_queue.hpp"
+#include "na/counters.hpp"
+#include "na/match_queue.hpp"
+#include "na/memory.hpp"
+#include "na/op.hpp"
+#include "na/progress.hpp"
+#include "na/retry_queue.hpp"
+#include "na/util/lock.hpp"
+
+namespace na {
+
+class Context final : public plugin::Sink {
+ public:
+    static Result<std::unique_ptr<Context>> open(Class& cls, std::uint8_t id);
+    ~Context();
+
+    // Why it cannot be closed yet (busy: completions not triggered, operations posted), or success.
+    Result<bool> closable();
+
+    Class& cls() const noexcept { return cls_; }
+    std::uint8_t id() const noexcept { return id_; }
+
+    // --- posting -------------------------------------------------------------------------------------------------
+    // All answer success: the handler runs exactly once (multi-receive: once per message), possibly before the post
+    // returns. Anything else: nothing was posted and no handler runs. busy: the operation is in use. `buffer` and its
+    // `size` include the headroom; buffers stay valid until completion.
+    // Errors: busy, invalid_arg, msgsize/overflow (larger than max_message), hostunreach and what the plugin answers,
+    // again (NA_NO_RETRY only).
+
+    Status send(Operation& op, Lane lane, Address& to, std::uint8_t target_id, std::uint32_t tag,
+                const void* buffer, std::size_t size, plugin::Region* registered = nullptr) noexcept;
+    Status recv_unexpected(Operation& op, void* buffer, std::size_t size,
+                           plugin::Region* registered = nullptr) noexcept;
+    Status recv_multi(Operation& op, void* buffer, std::size_t size,
+                      plugin::Region* registered = nullptr) noexcept;
+    Status recv_expected(Operation& op, Address& from, std::uint8_t source_id, std::uint32_t tag,
+                         void* buffer, std::size_t size, plugin::Region* registered = nullptr) noexcept;
+    // Permissions and ranges of both sides are checked here: permission, overflow.
+    Status put(Operation& op, Memory& local, std::uint64_t local_offset, Memory& remote,
+               std::uint64_t remote_offset, std::uint64_t size, Address& to, std::uint8_t target_id) noexcept;
+    Status get(Operation& op, Memory& local, std::uint64_t local_offset, Memory& remote,
+               std::uint64_t remote_offset, std::uint64_t size, Address& from, std::uint8_t source_id) noexcept;
+
+    // Asks for an end with `canceled`; the handler runs exactly once all the same, with that or with the result that won.
+    // An idle operation: nothing happens.
+    void cancel(Operation& op) noexcept;
+
+    // --- progress ------------------------------------------------------------------------------------------------
+    // Polls once; returns the number of events. When another thread is polling: 0 at once.
+    std::size_t poll() noexcept;
+    // Descriptor to sleep on after arm() said true; -1: cannot sleep (NA_NO_BLOCK, or the plugin cannot).
+    int wait_fd() const noexcept { return waiter_.fd(); }
+    // True: nothing is ready, and whatever comes will make wait_fd() readable.
+    bool arm() noexcept;
+    // Polls, spins, sleeps until the completion queue has something: success, or timeout.
+    Status wait(unsigned timeout_ms) noexcept;
+    // Makes a thread that sleeps in wait() (or on wait_fd) look again. Any thread.
+    void wake() noexcept { waiter_.wake(); }
+    // wake(), if somebody may be asleep; nothing in single-threaded use.
+    void wake_sleepers() noexcept {
+        if (lock_.enabled()) {
+            waiter_.wake_sleepers();
+        }
+    }
+
+    // Expected messages without a posted receive are dropped instead of held: for users who always post first, such as the
+    // RPC layer, where they can only be answers to calls that were canceled.
+    void drop_unmatched_expected() noexcept;
+
+    // For users of the C API: completions whose callbacks trigger() runs. Other users of the core need not use it.
+    CompletionQueue& completions() noexcept { return completions_; }
+
+    const Counters& counters() const noexcept { return counters_; }
+    std::vector<plugin::Stat> stats();  // core and plugin counters by name
+
+    // Sink
+    void complete(Op& op, const plugin::Completion& how) override;
+    plugin::Arrival* arrive(Lane lane, plugin::Peer& source, std::uint32_t tag, std::size_t size) override;
+    void finish(plugin::Arrival* arrival, Status status) override;
+    plugin::Peer* source(std::span<const std::byte> identity) override;
+    void release(plugin::Peer& peer) override;
+    void peer_lost(plugin::Peer& peer, Status why) override;
+    void dropped(const char* what) override;
+
+ private:
+    friend class Class;
+    Context(Class& cls, std::uint8_t id);
+
+    Status check_message(const Operation& op, Lane lane, const void* buffer, std::size_t size) const noexcept;
+    Status post_transfer(Operation& op, OpKind kind, Memory& local, std::uint64_t local_offset, Memory& remote,
+                         std::uint64_t remote_offset, std::uint64_t size, Address& peer,
+                         std::uint8_t target_id) noexcept;
+    Status post(Operation& op, Address& peer) noexcept;
+    Status post_receive(Operation& op) noexcept;
+    plugin::Posted to_plugin(Operation& op) noexcept;
+    void end(Operation& op, const Outcome& outcome) noexcept;
+    void unposted(Operation& op, bool referenced) noexcept;
+    void retry() noexcept;
+    void drop(plugin::Peer& peer) noexcept;
+    static void end_matched(void* context, Operation& op, const Outcome& outcome) noexcept;
+
+    Class& cls_;
+    const std::uint8_t id_;
+    const bool no_retry_;
+    util::OptionalLock lock_;
+    std::unique_ptr<plugin::Context> plugin_;
+    MatchQueue match_;
+    RetryQueue retry_;
+    Counters counters_;
+    std::uint32_t posted_ = 0;  // operations with the plugin
+    CompletionQueue completions_;
+    Waiter waiter_;
+};
+
+}  // namespace na

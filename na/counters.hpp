@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a context counts. Written under the context's lock, read by anybody: relaxed atomics without read-modify-write.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace na {
+
+class Counter {
+ public:
+    void add(std::uint64_t n = 1) noexcept {
+        value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+    }
+    std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+ private:
+    std::atomic<std::uint64_t> value_{0};
+};
+
+struct Counters {
+    Counter sends;         // messages posted
+    Counter receives;      // messages delivered into receives
+    Counter puts;
+    Counter gets;
+    Counter retries;       // posts that the plugin answered with `again`
+    Counter held;          // messages that came before their receive
+    Counter refused;       // messages left with the plugin because too many are held
+    Counter truncated;     // messages longer than their receive
+    Counter canceled;
+    Counter dropped;       // malformed input
+    Counter peers_lost;
+};
+
+}  // namespace na

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "na/match_queue.hpp"
+
+#include <cstring>
+#include <new>
+
+namespace na {
+namespace {
+
+constexpr std::size_t kFirstBuckets = 256;
+// Parts of a multi-receive buffer start at such offsets, so that users may cast what they get.
+constexpr std::size_t kPartAlignment = 16;
+
+std::size_t hash(const Address* source, std::uint32_t tag) noexcept {
+    const auto p = reinterpret_cast<std::uintptr_t>(source) >> 4;
+    return (p ^ tag) * 0x9e3779b97f4a7c15ULL >> 20;
+}
+
+bool takes(const Operation& op, const Address* source, std::uint32_t tag) noexcept {
+    return op.tag == tag && op.peer == &source->peer();
+}
+
+}  // namespace
+
+MatchQueue::MatchQueue(const Limits& limits, Counters& counters, End end, void* context)
+    : limits_(limits),
+      counters_(counters),
+      end_(end),
+      context_(context),
+      buckets_(new Bucket[kFirstBuckets]),
+      bucket_count_(kFirstBuckets) {}
+
+MatchQueue::~MatchQueue() {
+    while (Held* held = held_unexpected_.pop_front()) {
+        discard(held);
+    }
+    while (Held* held = held_expected_.pop_front()) {
+        Messages::remove(*held);
+        discard(held);
+    }
+}
+
+MatchQueue::Bucket& MatchQueue::bucket(const Address* source, std::uint32_t tag) noexcept {
+    return buckets_[hash(source, tag) & (bucket_count_ - 1)];
+}
+
+void MatchQueue::grow() noexcept {
+    const std::size_t old_count = bucket_count_;
+    std::unique_ptr<Bucket[]> bigger(new (std::nothrow) Bucket[old_count * 4]);
+    if (bigger == nullptr) {
+        return;  // longer chains are still correct
+    }
+    const std::unique_ptr<Bucket[]> old = std::exchange(buckets_, std::move(bigger));
+    bucket_count_ = old_count * 4;
+    for (std::size_t i = 0; i < old_count; ++i) {
+        while (Operation* op = old[i].receives.pop_front()) {
+            bucket(op->address_, op->tag).receives.push_back(*op);
+        }
+        while (Held* held = old[i].messages.pop_front()) {
+            bucket(held->source, held->got_tag).messages.push_back(*held);
+        }
+    }
+}
+
+// --- posting ---------------------------------------------------------------------------------------------------------
+
+void MatchQueue::post_unexpected(Operation& op) noexcept {
+    ++posted_count_;
+    op.set_state(Operation::State::matching);
+    unexpected_.push_back(op);
+    // What is still being written cannot be taken yet; it is offered again when it is finished.
+    for (Held* held = held_unexpected_.front(); held != nullptr && op.hook_.linked();) {
+        Held* next = held_unexpected_.next(*held);
+        if (held->complete && deliver(*held, op) && op.kind == OpKind::recv_unexpected) {
+            return;
+        }
+        held = next;
+    }
+}
+
+void MatchQueue::post_expected(Operation& op) noexcept {
+    if (expected_count_ > bucket_count_ * 2) {
+        grow();
+    }
+    Bucket& b = bucket(op.address_, op.tag);
+    ++posted_count_;
+    ++expected_count_;
+    op.set_state(Operation::State::matching);
+    b.receives.push_back(op);
+    for (Held* held = b.messages.front(); held != nullptr; held = b.messages.next(*held)) {
+        if (held->complete && takes(op, held->source, held->got_tag)) {
+            deliver(*held, op);
+            return;
+        }
+    }
+}
+
+void MatchQueue::cancel(Operation& op) noexcept {
+    Receives::remove(op);
+    --posted_count_;
+    if (op.kind == OpKind::recv_expected) {
+        --expected_count_;
+    }
+    if (op.kind == OpKind::multi_recv_unexpected && op.landings_ != 0) {
+        // Messages on their way into the buffer end it: the last one says so.
+        op.exhausted_ = true;
+        op.set_state(Operation::State::landing);
+        return;
+    }
+    end_(context_, op, Outcome{.status = Status::canceled});
+}
+
+void MatchQueue::fail_peer(Address& peer, Status why) noexcept {
+    if (expected_count_ == 0) {
+        return;
+    }
+    for (std::size_t i = 0; i < bucket_count_; ++i) {
+        Receives& receives = buckets_[i].receives;
+        for (Operation* op = receives.front(); op != nullptr;) {
+            Operation* next = receives.next(*op);
+            if (op->address_ == &peer) {
+                Receives::remove(*op);
+                --posted_count_;
+                --expected_count_;
+                end_(context_, *op, Outcome{.status = why});
+            }
+            op = next;
+        }
+    }
+}
+
+// --- arrival ---------------------------------------------------------------------------------------------------------
+
+Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::size_t size) noexcept {
+    if (lane == Lane::unexpected) {
+        if (size > limits_.max_unexpected) {
+            counters_.dropped.add();
+            return hold(lane, source, tag, 0, Landing::Kind::discard);
+        }
+        for (Operation* op = unexpected_.front(); op != nullptr; op = unexpected_.next(*op)) {
+            if (op->kind == OpKind::recv_unexpected) {
+                return land(*op, source, tag, size);
+            }
+            if (op->credits_.load(std::memory_order_acquire) != 0) {
+                return land_multi(*op, source, tag, size);
+            }
+        }
+        if (held_count_ >= limits_.held_messages || held_bytes_ + size > limits_.held_bytes) {
+            counters_.refused.add();
+            return nullptr;
+        }
+        return hold(lane, source, tag, size, Landing::Kind::held);
+    }
+    if (size > limits_.max_expected) {
+        counters_.dropped.add();
+        return hold(lane, source, tag, 0, Landing::Kind::discard);
+    }
+    Receives& receives = bucket(&source, tag).receives;
+    for (Operation* op = receives.front(); op != nullptr; op = receives.next(*op)) {
+        if (takes(*op, &source, tag)) {
+            --expected_count_;
+            return land(*op, source, tag, size);
+        }
+    }
+    if (!hold_expected_) {
+        counters_.dropped.add();
+        return hold(lane, source, tag, 0, Landing::Kind::discard);
+    }
+    while (held_expected_.front() != nullptr &&
+           (held_count_ >= limits_.held_messages || held_bytes_ + size > limits_.held_bytes)) {
+        drop_oldest_expected();
+    }
+    return hold(lane, source, tag, size, Landing::Kind::held);
+}
+
+Landing* MatchQueue::land(Operation& op, Address& source, std::uint32_t tag, std::size_t size) noexcept {
+    Receives::remove(op);
+    --posted_count_;
+    op.set_state(Operation::State::landing);
+    Landing& landing = op;
+    landing.into = Landing::Kind::operation;
+    landing.on = op.Op::lane();
+    landing.got_tag = tag;
+    landing.size = size;
+    landing.source = &source;
+    landing.data = size <= op.length ? op.buffer : nullptr;
+    source.ref();
+    return &landing;
+}
+
+Landing* MatchQueue::land_multi(Operation& op, Address& source, std::uint32_t tag,
+                                std::size_t size) noexcept {
+    Held* part = hold(Lane::unexpected, source, tag, 0, Landing::Kind::multi);
+    if (part == nullptr) {
+        return nullptr;
+    }
+    part->op = &op;
+    part->size = size;
+    part->data = static_cast<std::byte*>(op.buffer) + op.used_;
+    op.credits_.fetch_sub(1, std::memory_order_relaxed);
+    op.used_ += (size + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+    ++op.landings_;
+    if (op.used_ > op.length || op.length - op.used_ < limits_.max_unexpected) {
+        op.exhausted_ = true;
+        op.set_state(Operation::State::landing);
+        Receives::remove(op);
+        --posted_count_;
+    }
+    return part;
+}
+
+MatchQueue::Held* MatchQueue::hold(Lane lane, Address& source, std::uint32_t tag, std::size_t size,
+                                   Landing::Kind kind) noexcept {
+    void* memory = ::operator new(sizeof(Held) + size, std::nothrow);
+    if (memory == nullptr) {
+        return nullptr;
+    }
+    Held* held = new (memory) Held;
+    held->into = kind;
+    held->on = lane;
+    held->got_tag = tag;
+    held->size = size;
+    held->source = &source;
+    source.ref();
+    if (kind == Landing::Kind::held) {
+        held->data = held + 1;
+        ++held_count_;
+        held_bytes_ += size;
+        counters_.held.add();
+        if (lane == Lane::unexpected) {
+            held_unexpected_.push_back(*held);
+        } else {
+            bucket(&source, tag).messages.push_back(*held);
+            held_expected_.push_back(*held);
+        }
+    }
+    return held;
+}
+
+// Frees a record that is in no list.
+void MatchQueue::discard(Held* held) noexcept {
+    if (held->into == Landing::Kind::held) {
+        --held_count_;
+        held_bytes_ -= held->size;
+    }
+    if (held->source != nullptr) {
+        held->source->unref();
+    }
+    held->~Held();
+    ::operator delete(held);
+}
+
+void MatchQueue::drop_oldest_expected() noexcept {
+    Held* oldest = held_expected_.pop_front();
+    Messages::remove(*oldest);
+    counters_.dropped.add();
+    if (oldest->complete) {
+        discard(oldest);
+    } else {
+        // The plugin is still writing into it: it goes when that ends.
+        --held_count_;
+        held_bytes_ -= oldest->size;
+        oldest->into = Landing::Kind::discard;
+    }
+}
+
+// --- the end of an arrival -------------------------------------------------------------------------------------------
+
+void MatchQueue::finish(Landing& landing, Status status) noexcept {
+    switch (landing.into) {
+        case Landing::Kind::operation: {
+            auto& op = static_cast<Operation&>(landing);
+            Address* source = landing.source;
+            if (status == Status::success) {
+                if (landing.data == nullptr && landing.size != 0) {
+                    counters_.truncated.add();
+                    status = Status::msgsize;
+                } else {
+                    counters_.receives.add();
+                }
+            }
+            const bool give = op.kind == OpKind::recv_unexpected && status == Status::success;
+            if (!give) {
+                source->unref();
+            }
+            end_(context_, op,
+                 Outcome{.status = status,
+                         .size = status == Status::success ? landing.size : 0,
+                         .source = give ? source : nullptr,
+                         .tag = landing.got_tag,
+                         .data = op.buffer});
+            return;
+        }
+        case Landing::Kind::multi:
+            end_multi(static_cast<Held&>(landing), status);
+            return;
+        case Landing::Kind::held:
+            finish_held(static_cast<Held&>(landing), status);
+            return;
+        case Landing::Kind::discard:
+            discard(&static_cast<Held&>(landing));
+            return;
+    }
+}
+
+void MatchQueue::end_multi(Held& part, Status status) noexcept {
+    Operation& op = *part.op;
+    --op.landings_;
+    const bool last = op.exhausted_ && op.landings_ == 0;
+    Outcome outcome{.status = status, .size = part.size, .source = nullptr, .tag = part.got_tag, .data = part.data, .last = last};
+    if (status == Status::success) {
+        counters_.receives.add();
+        outcome.source = std::exchange(part.source, nullptr);
+    } else {
+        outcome.size = 0;
+    }
+    discard(&part);
+    end_(context_, op, outcome);
+}
+
+void MatchQueue::finish_held(Held& held, Status status) noexcept {
+    if (status != Status::success) {
+        Messages::remove(held);
+        if (held.on == Lane::expected) {
+            Aged::remove(held);
+        }
+        discard(&held);
+        return;
+    }
+    held.complete = true;
+    if (held.on == Lane::unexpected) {
+        for (Operation* op = unexpected_.front(); op != nullptr; op = unexpected_.next(*op)) {
+            if (deliver(held, *op)) {
+                return;
+            }
+        }
+        return;
+    }
+    Receives& receives = bucket(held.source, held.got_tag).receives;
+    for (Operation* op = receives.front(); op != nullptr; op = receives.next(*op)) {
+        if (takes(*op, held.source, held.got_tag)) {
+            deliver(held, *op);
+            return;
+        }
+    }
+}
+
+// Moves a complete held message into a posted receive. False: the receive cannot take it now.
+bool MatchQueue::deliver(Held& held, Operation& op) noexcept {
+    Landing* landing = nullptr;
+    if (op.kind == OpKind::multi_recv_unexpected) {
+        if (op.credits_.load(std::memory_order_acquire) == 0) {
+            return false;
+        }
+        landing = land_multi(op, *held.source, held.got_tag, held.size);
+        if (landing == nullptr) {
+            return false;
+        }
+    } else {
+        if (op.kind == OpKind::recv_expected) {
+            --expected_count_;
+        }
+        landing = land(op, *held.source, held.got_tag, held.size);
+    }
+    if (landing->data != nullptr && held.size != 0) {
+        std::memcpy(landing->data, held.data, held.size);
+    }
+    Messages::remove(held);
+    if (held.on == Lane::expected) {
+        Aged::remove(held);
+    }
+    discard(&held);
+    finish(*landing, Status::success);
+    return true;
+}
+
+}  // namespace na

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Matching of messages and receives for lanes on which the transport does not match.
+//
+// Unexpected: receives in the order they were posted, any source. Expected: by (source, tag). A message that comes before
+// its receive is held in memory of the core, within limits: beyond them unexpected messages stay with the plugin, and of
+// expected ones the oldest is dropped (Mercury drops them all: the receive is to be posted first).
+// Guarded by the context's lock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "na/address.hpp"
+#include "na/counters.hpp"
+#include "na/op.hpp"
+#include "na/util/intrusive_list.hpp"
+
+namespace na {
+
+class MatchQueue {
+ public:
+    // Ends an operation: the context's.
+    using End = void (*)(void* context, Operation& op, const Outcome& outcome) noexcept;
+
+    struct Limits {
+        std::size_t max_unexpected;  // bytes of a message
+        std::size_t max_expected;
+        std::uint64_t held_messages;
+        std::uint64_t held_bytes;
+    };
+
+    MatchQueue(const Limits& limits, Counters& counters, End end, void* context);
+    ~MatchQueue();
+    MatchQueue(const MatchQueue&) = delete;
+    MatchQueue& operator=(const MatchQueue&) = delete;
+
+    void post_unexpected(Operation& op) noexcept;  // single or multi
+    void post_expected(Operation& op) noexcept;
+    void cancel(Operation& op) noexcept;  // state matching
+
+    Landing* arrive(Lane lane, Address& source, std::uint32_t tag, std::size_t size) noexcept;
+    void finish(Landing& landing, Status status) noexcept;
+
+    // Ends the expected receives from this peer.
+    void fail_peer(Address& peer, Status why) noexcept;
+
+    // False: expected messages without a receive are dropped at once.
+    void hold_expected(bool hold) noexcept { hold_expected_ = hold; }
+
+    bool empty() const noexcept { return posted_count_ == 0; }  // no receive is posted
+    std::uint64_t held() const noexcept { return held_count_; }
+
+ private:
+    // A message without a receive, or part of a multi-receive; the payload of a held one follows the object.
+    struct Held : Landing {
+        util::ListHook hook;
+        util::ListHook age;  // expected: oldest first
+        Operation* op = nullptr;
+        bool complete = false;
+    };
+    using Receives = util::IntrusiveList<Operation, &Operation::hook_>;
+    using Messages = util::IntrusiveList<Held, &Held::hook>;
+    using Aged = util::IntrusiveList<Held, &Held::age>;
+    struct Bucket {
+        Receives receives;
+        Messages messages;
+    };
+
+    Bucket& bucket(const Address* source, std::uint32_t tag) noexcept;
+    void grow() noexcept;
+    Held* hold(Lane lane, Address& source, std::uint32_t tag, std::size_t size, Landing::Kind kind) noexcept;
+    void discard(Held* held) noexcept;
+    Landing* land(Operation& op, Address& source, std::uint32_t tag, std::size_t size) noexcept;
+    Landing* land_multi(Operation& op, Address& source, std::uint32_t tag, std::size_t size) noexcept;
+    bool deliver(Held& held, Operation& op) noexcept;
+    void end_multi(Held& part, Status status) noexcept;
+    void finish_held(Held& held, Status status) noexcept;
+    void drop_oldest_expected() noexcept;
+
+    const Limits limits_;
+    Counters& counters_;
+    const End end_;
+    void* const context_;
+    Receives unexpected_;
+    Messages held_unexpected_;
+    std::unique_ptr<Bucket[]> buckets_;
+    std::size_t bucket_count_;
+    Aged held_expected_;
+    std::uint64_t held_count_ = 0;
+    std::uint64_t held_bytes_ = 0;
+    std::uint64_t posted_count_ = 0;
+    std::uint64_t expected_count_ = 0;
+    bool hold_expected_ = true;
+};
+
+}  // namespace na

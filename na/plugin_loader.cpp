@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "na/plugin_loader.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <new>
+#include <system_error>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "na/util/config.hpp"
+
+#ifndef CINNABAR_PLUGIN_DIR
+#define CINNABAR_PLUGIN_DIR ""
+#endif
+
+namespace na {
+namespace {
+
+void add_folder(const std::string& folder, std::vector<std::string>& files) {
+    std::error_code error;
+    const std::size_t first = files.size();
+    for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+        const std::string name = it->path().filename().string();
+        if (name.starts_with("libna_plugin_") && name.ends_with(".so")) {
+            files.push_back(it->path().string());
+        }
+    }
+    std::sort(files.begin() + static_cast<std::ptrdiff_t>(first), files.end());
+}
+
+}  // namespace
+
+std::vector<std::string> plugin_modules() {
+    std::vector<std::string> files;
+    std::string path = config::value(config::kPluginPath);
+    for (std::size_t at = 0; at <= path.size();) {
+        const std::size_t colon = std::min(path.find(':', at), path.size());
+        if (colon > at) {
+            add_folder(path.substr(at, colon - at), files);
+        }
+        at = colon + 1;
+    }
+    if (*CINNABAR_PLUGIN_DIR != '\0') {
+        add_folder(CINNABAR_PLUGIN_DIR, files);
+    }
+    return files;
+}
+
+Result<std::unique_ptr<plugin::Plugin>> load_plugin(const std::string& file) {
+    void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (module == nullptr) {
+        const char* why = dlerror();
+        return Error{Status::nodev, why == nullptr ? "dlopen failed" : why};
+    }
+    const auto* entry = static_cast<const plugin::Entry*>(dlsym(module, "na_plugin_entry"));
+    std::string refused;
+    if (entry == nullptr || entry->magic != plugin::kMagic || entry->create == nullptr) {
+        refused = "it exports no na_plugin_entry of this project";
+    } else if (entry->abi != plugin::kAbi) {
+        refused = fmt::format("it was built for plugin interface {}, this library has {}: rebuild it", entry->abi,
+                              plugin::kAbi);
+    }
+    if (!refused.empty()) {
+        dlclose(module);
+        return Error{Status::protocol_error, refused};
+    }
+    try {
+        return entry->create();
+    } catch (const std::bad_alloc&) {
+        return Error{Status::nomem, "out of memory"};
+    }
+}
+
+}  // namespace na

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Plugin modules: where they are, and how one is loaded and checked.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "na/plugin.hpp"
+
+namespace na {
+
+// Full paths of the modules of NA_PLUGIN_PATH, in its order, then of the installed folder.
+std::vector<std::string> plugin_modules();
+
+// Loads a module for good. Refuses one without `na_plugin_entry`, with another ABI, or that cannot be linked; says why.
+Result<std::unique_ptr<plugin::Plugin>> load_plugin(const std::string& file);
+
+}  // namespace na

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "na/progress.hpp"
+
+#include <cerrno>
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "na/util/log.hpp"
+
+namespace na {
+
+Waiter::~Waiter() {
+    if (event_ >= 0) {
+        close(event_);
+    }
+    if (epoll_ >= 0) {
+        close(epoll_);
+    }
+}
+
+Status Waiter::open() {
+    epoll_ = epoll_create1(EPOLL_CLOEXEC);
+    event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (epoll_ < 0 || event_ < 0) {
+        const int error = errno;
+        NA_LOG_ERROR(poll, "cannot make a wait descriptor: {} (raise the limit on open files?)",
+                     to_string(status_of_errno(error)));
+        return status_of_errno(error);
+    }
+    return add(event_);
+}
+
+Status Waiter::add(int source_fd) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = source_fd;
+    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, source_fd, &event) != 0) {
+        const int error = errno;
+        NA_LOG_ERROR(poll, "cannot wait on descriptor {}: {}", source_fd, to_string(status_of_errno(error)));
+        return status_of_errno(error);
+    }
+    return Status::success;
+}
+
+void Waiter::remove(int source_fd) noexcept { epoll_ctl(epoll_, EPOLL_CTL_DEL, source_fd, nullptr); }
+
+void Waiter::wake() noexcept {
+    if (event_ < 0) {
+        return;
+    }
+    wakes_.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t one = 1;
+    // A full counter (EAGAIN) is readable already.
+    [[maybe_unused]] const ssize_t n = write(event_, &one, sizeof one);
+}
+
+void Waiter::drain() noexcept {
+    if (event_ >= 0) {
+        std::uint64_t count = 0;
+        [[maybe_unused]] const ssize_t n = read(event_, &count, sizeof count);
+    }
+}
+
+void Waiter::sleep(Clock::duration at_most) noexcept {
+    sleeps_.fetch_add(1, std::memory_order_relaxed);
+    // Rounded up: waking early would only mean another turn.
+    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(at_most).count();
+    pollfd set{.fd = epoll_, .events = POLLIN, .revents = 0};
+    ::poll(&set, 1, static_cast<int>(ms));
+    // One sleeper takes the signal back; the others saw the descriptor readable too, or see ready() at their next turn.
+    drain();
+}
+
+void Waiter::yield() noexcept { sched_yield(); }
+
+}  // namespace na

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Every environment variable that the libraries read, in one place: name, default, help. hg_info prints this table.
+// Nothing else calls getenv().
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace na::config {
+
+struct Variable {
+    const char* name;
+    const char* fallback;
+    const char* help;
+};
+
+inline constexpr Variable kLogLevel{
+    "HG_LOG_LEVEL", "error", "least important level that is logged: none, fatal, error, warning, info, debug"};
+inline constexpr Variable kLogSubsys{
+    "HG_LOG_SUBSYS", "", "comma-separated log outlets, ~name switches one off; empty: all"};
+inline constexpr Variable kPluginPath{
+    "NA_PLUGIN_PATH", "", "colon-separated folders searched for plugin modules before the installed one"};
+inline constexpr Variable kUnexpectedLimit{
+    "NA_UNEXPECTED_LIMIT", "65536", "messages a context holds back for receives not posted yet, before it stops reading"};
+inline constexpr Variable kUnexpectedBytes{
+    "NA_UNEXPECTED_BYTES", "67108864", "bytes of messages a context holds back before it stops reading"};
+inline constexpr Variable kMaxAddresses{
+    "NA_MAX_ADDRESSES", "65536", "addresses one class keeps at a time"};
+inline constexpr Variable kSmAllowUids{
+    "NA_SM_ALLOW_UIDS", "", "further user ids that may connect over sm: comma-separated, or `any`"};
+inline constexpr Variable kSmCma{
+    "NA_SM_CMA", "1", "0: sm does not use cross-memory attach, data bounces through shared buffers"};
+
+// All of the above.
+std::span<const Variable* const> all() noexcept;
+
+// The value in the environment, or the fallback. Empty counts as not set.
+std::string value(const Variable& variable);
+// Whether the environment sets it.
+bool is_set(const Variable& variable);
+// As a number; malformed values fall back, with a warning.
+std::uint64_t number(const Variable& variable);
+
+}  // namespace na::config

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The reference transport: endpoints of one process exchange messages through mailboxes. Read it first: it does all that
+// the contract (include/na/plugin.hpp) asks, in the plainest way. Class "loop", protocol "loop", addresses
+// `loop://<name>`; without a name a number is taken.
+//
+// Messages up to kInstant bytes complete on posting; longer ones when the receiver has taken them, so that users meet both.
+// A mailbox holds kCredits messages: beyond that posts are answered `again`.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <new>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "na/plugin.hpp"
+
+namespace na::loop {
+namespace {
+
+using plugin::Caps;
+using plugin::Posted;
+
+constexpr std::size_t kInstant = 1024;
+constexpr std::size_t kCredits = 256;
+constexpr std::size_t kDefaultMessage = 4096;
+constexpr std::string_view kScheme = "loop://";
+
+struct Mailbox;
+
+struct Message {
+    std::string source;  // address of the sender
+    std::uint32_t tag = 0;
+    std::vector<std::byte> bytes;
+    std::shared_ptr<Mailbox> sender;  // who waits for the acknowledgement; null: nobody
+    Op* op = nullptr;                 // the sender's operation
+};
+
+// Where other endpoints leave things for one context. Shared, so that a sender never meets a dangling one.
+struct Mailbox {
+    std::mutex mutex;
+    std::array<std::deque<Message>, kLanes> lanes;
+    std::deque<std::pair<Op*, Status>> ended;              // operations of the owner
+    std::deque<std::string> lost;                          // addresses that closed
+    std::vector<std::shared_ptr<Mailbox>> out_of_credit;  // to be signalled when there is room
+    bool closed = false;
+    bool armed = false;
+    int event = -1;
+
+    Mailbox() : event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+    ~Mailbox() { close(event); }
+
+    bool empty() const { return lanes[0].empty() && lanes[1].empty() && ended.empty() && lost.empty(); }
+    void signal() const {  // the mutex is held
+        if (armed) {
+            const std::uint64_t one = 1;
+            [[maybe_unused]] const ssize_t n = write(event, &one, sizeof one);
+        }
+    }
+};
+
+class Domain;
+
+class Region final : public plugin::Region {
+ public:
+    Region(Domain* owner, std::uint64_t key, std::vector<Segment> segments)
+        : segments(std::move(segments)), key_(key), owner_(owner) {}
+    ~Region() override;
+    std::size_t encode(std::span<std::byte> out) const override {
+        if (out.size() >= sizeof key_) {
+            std::memcpy(out.data(), &key_, sizeof key_);
+        }
+        return sizeof key_;
+    }
+    std::uint64_t key() const noexcept { return key_; }
+
+    const std::vector<Segment> segments;  // empty: decoded
+
+ private:
+    const std::uint64_t key_;
+    Domain* const owner_;  // null: decoded
+};
+
+class Peer final : public plugin::Peer {
+ public:
+    explicit Peer(std::string address) : address_(std::move(address)) {}
+    std::string uri() const override { return std::string(kScheme) + address_; }
+    std::size_t encode(std::span<std::byte> out) const override {
+        if (out.size() >= address_.size()) {
+            std::memcpy(out.data(), address_.data(), address_.size());
+        }
+        return address_.size();
+    }
+    const std::string& address() const noexcept { return address_; }
+
+ private:
+    const std::string address_;
+};
+
+// All endpoints and regions of the process.
+struct World {
+    std::mutex mutex;
+    std::map<std::pair<std::string, std::uint8_t>, std::shared_ptr<Mailbox>> boxes;
+    std::map<std::string, Domain*> domains;
+    std::map<std::uint64_t, Region*> regions;
+    std::uint64_t next = 1;
+
+    std::shared_ptr<Mailbox> find(const std::string& address, std::uint8_t id) {
+        const std::lock_guard guard(mutex);
+        const auto it = boxes.find({address, id});
+        return it == boxes.end() ? nullptr : it->second;
+    }
+};
+
+World& world() {
+    static World& w = *new World;
+    return w;
+}
+
+// Copies between a range of segments and plain memory.
+void copy_segments(const std::vector<Segment>& segments, std::uint64_t offset, std::byte* memory, std::size_t length,
+                   bool out) {
+    for (const Segment& s : segments) {
+        if (offset >= s.length) {
+            offset -= s.length;
+            continue;
+        }
+        const std::size_t n = std::min(length, s.length - static_cast<std::size_t>(offset));
+        std::byte* at = static_cast<std::byte*>(s.base) + offset;
+        std::memcpy(out ? memory : at, out ? at : memory, n);
+        memory += n;
+        length -= n;
+        offset = 0;
+        if (length == 0) {
+            return;
+        }
+    }
+}
+
+class Context final : public plugin::Context {
+ public:
+    Context(Domain& domain, std::uint8_t id, std::string address, plugin::Sink& sink);
+    ~Context() override;
+
+    Posted send(Op& op) override {
+        const std::shared_ptr<Mailbox> box = world().find(static_cast<Peer*>(op.peer)->address(), op.target_id);
+        if (box == nullptr) {
+            return Posted::failed(Status::hostunreach);
+        }
+        const bool instant = op.length <= kInstant;
+        const auto* bytes = static_cast<const std::byte*>(op.buffer);
+        const std::scoped_lock guard(box->mutex);
+        if (box->closed) {
+            return Posted::failed(Status::hostunreach);
+        }
+        auto& lane = box->lanes[static_cast<std::size_t>(op.lane())];
+        if (lane.size() >= kCredits) {
+            box->out_of_credit.push_back(box_);
+            return Posted::again();
+        }
+        lane.push_back(Message{.source = address_,
+                               .tag = op.tag,
+                               .bytes = std::vector<std::byte>(bytes, bytes + op.length),
+                               .sender = instant ? nullptr : box_,
+                               .op = instant ? nullptr : &op});
+        box->signal();
+        return instant ? Posted::done() : Posted::pending();
+    }
+
+    Posted put(Op& op) override { return transfer(op, true); }
+    Posted get(Op& op) override { return transfer(op, false); }
+
+    void cancel(Op& op) override {
+        if (op.kind == OpKind::put || op.kind == OpKind::get) {
+            return;  // has been done: the completion waits for progress()
+        }
+        if (const auto box = world().find(static_cast<Peer*>(op.peer)->address(), op.target_id)) {
+            std::unique_lock guard(box->mutex);
+            auto& lane = box->lanes[static_cast<std::size_t>(op.lane())];
+            const auto it = std::find_if(lane.begin(), lane.end(), [&](const Message& m) { return m.op == &op; });
+            if (it != lane.end()) {
+                lane.erase(it);
+                guard.unlock();
+                sink_.complete(op, {.status = Status::canceled});
+            }
+        }
+    }
+
+    std::size_t progress() override {
+        std::size_t events = 0;
+        std::unique_lock guard(box_->mutex);
+        if (box_->armed) {
+            box_->armed = false;
+            std::uint64_t count = 0;
+            [[maybe_unused]] const ssize_t n = read(box_->event, &count, sizeof count);
+        }
+        for (std::size_t lane = 0; lane < kLanes; ++lane) {
+            for (std::size_t n = box_->lanes[lane].size(); n != 0 && !box_->lanes[lane].empty(); --n) {
+                Message m = std::move(box_->lanes[lane].front());
+                box_->lanes[lane].pop_front();
+                guard.unlock();
+                const bool taken = deliver(static_cast<Lane>(lane), m);
+                guard.lock();
+                if (!taken) {
+                    box_->lanes[lane].push_front(std::move(m));
+                    break;
+                }
+                ++events;
+            }
+        }
+        for (const auto& waiting : std::exchange(box_->out_of_credit, {})) {
+            if (waiting == box_) {
+                continue;
+            }
+            guard.unlock();
+            {
+                const std::lock_guard other(waiting->mutex);
+                waiting->signal();
+            }
+            guard.lock();
+        }
+        while (!box_->ended.empty()) {
+            const auto [op, status] = box_->ended.front();
+            box_->ended.pop_front();
+            guard.unlock();
+            sink_.complete(*op, {.status = status, .size = op->length});
+            guard.lock();
+            ++events;
+        }
+        while (!box_->lost.empty()) {
+            const std::string address = std::move(box_->lost.front());
+            box_->lost.pop_front();
+            guard.unlock();
+            if (plugin::Peer* peer = sink_.source(std::as_bytes(std::span(address)))) {
+                sink_.peer_lost(*peer, Status::hostunreach);
+                sink_.release(*peer);
+            }
+            guard.lock();
+            ++events;
+        }
+        return events;
+    }
+
+    int wait_fd() override { return box_->event; }
+
+    bool arm() override {
+        const std::lock_guard guard(box_->mutex);
+        box_->armed = true;
+        return box_->empty();
+    }
+
+ private:
+    bool deliver(Lane lane, Message& m) {
+        plugin::Peer* peer = sink_.source(std::as_bytes(std::span(m.source)));
+        if (peer == nullptr) {
+            return true;
+        }
+        plugin::Arrival* arrival = sink_.arrive(lane, *peer, m.tag, m.bytes.size());
+        if (arrival != nullptr) {
+            if (arrival->data != nullptr && !m.bytes.empty()) {
+                std::memcpy(arrival->data, m.bytes.data(), m.bytes.size());
+            }
+            sink_.finish(arrival, Status::success);
+            if (m.sender != nullptr) {
+                const std::lock_guard guard(m.sender->mutex);
+                if (!m.sender->closed) {
+                    m.sender->ended.emplace_back(m.op, Status::success);
+                    m.sender->signal();
+                }
+            }
+        }
+        sink_.release(*peer);
+        return arrival != nullptr;
+    }
+
+    Posted transfer(Op& op, bool put) {
+        if (world().find(static_cast<Peer*>(op.peer)->address(), op.target_id) == nullptr) {
+            return Posted::failed(Status::hostunreach);
+        }
+        {
+            World& w = world();
+            const std::lock_guard guard(w.mutex);  // the region stays while it is used
+            const auto it = w.regions.find(static_cast<Region*>(op.remote)->key());
+            if (it == w.regions.end()) {
+                return Posted::failed(Status::fault);
+            }
+            std::vector<std::byte> staging(op.length);
+            const auto& local = static_cast<Region*>(op.local)->segments;
+            const auto& remote = it->second->segments;
+            copy_segments(put ? local : remote, put ? op.local_offset : op.remote_offset, staging.data(), op.length, true);
+            copy_segments(put ? remote : local, put ? op.remote_offset : op.local_offset, staging.data(), op.length, false);
+        }
+        const std::lock_guard guard(box_->mutex);
+        box_->ended.emplace_back(&op, Status::success);
+        box_->signal();
+        return Posted::pending();
+    }
+
+    const std::uint8_t id_;
+    const std::string address_;
+    plugin::Sink& sink_;
+    const std::shared_ptr<Mailbox> box_ = std::make_shared<Mailbox>();
+};
+
+Context::Context(Domain&, std::uint8_t id, std::string address, plugin::Sink& sink)
+    : id_(id), address_(std::move(address)), sink_(sink) {
+    const std::lock_guard guard(world().mutex);
+    world().boxes[{address_, id_}] = box_;
+}
+
+Context::~Context() {
+    {
+        const std::lock_guard guard(world().mutex);
+        world().boxes.erase({address_, id_});
+    }
+    std::array<std::deque<Message>, kLanes> left;
+    {
+        const std::lock_guard guard(box_->mutex);
+        box_->closed = true;
+        left = std::move(box_->lanes);
+    }
+    for (auto& lane : left) {
+        for (Message& m : lane) {
+            if (m.sender != nullptr && m.sender != box_) {
+                const std::lock_guard guard(m.sender->mutex);
+                if (!m.sender->closed) {
+                    m.sender->ended.emplace_back(m.op, Status::hostunreach);
+                    m.sender->signal();
+                }
+            }
+        }
+    }
+}
+
+class Domain final : public plugin::Domain {
+ public:
+    Domain(std::string address, const InitInfo& info) : address_(std::move(address)) {
+        caps_.protocol = "loop";
+        caps_.max_message[0] = info.max_unexpected == 0 ? kDefaultMessage : info.max_unexpected;
+        caps_.max_message[1] = info.max_expected == 0 ? kDefaultMessage : info.max_expected;
+        caps_.max_segments = 64;
+        caps_.wakes_on_credit = true;
+    }
+    ~Domain() override {
+        World& w = world();
+        std::vector<std::shared_ptr<Mailbox>> others;
+        {
+            const std::lock_guard guard(w.mutex);
+            w.domains.erase(address_);
+            for (const auto& [key, box] : w.boxes) {
+                others.push_back(box);
+            }
+        }
+        for (const auto& box : others) {
+            const std::lock_guard guard(box->mutex);
+            box->lost.push_back(address_);
+            box->signal();
+        }
+    }
+
+    const Caps& caps() const noexcept override { return caps_; }
+    std::string self_uri() const override { return std::string(kScheme) + address_; }
+
+    Result<std::unique_ptr<plugin::Peer>> connect(std::string_view uri) override {
+        if (!uri.starts_with(kScheme) || uri.size() == kScheme.size()) {
+            return Error{Status::invalid_arg, fmt::format("\"{}\" is no address of this transport: {}<name>", uri, kScheme)};
+        }
+        return std::unique_ptr<plugin::Peer>(new Peer(std::string(uri.substr(kScheme.size()))));
+    }
+    Result<std::unique_ptr<plugin::Peer>> decode_peer(std::span<const std::byte> identity) override {
+        if (identity.empty() || identity.size() > 256) {
+            return Error{Status::protocol_error, "malformed address"};
+        }
+        return std::unique_ptr<plugin::Peer>(
+            new Peer(std::string(reinterpret_cast<const char*>(identity.data()), identity.size())));
+    }
+    Result<std::unique_ptr<plugin::Region>> register_memory(std::span<const Segment> segments, Access, MemoryKind,
+                                                            std::uint64_t) override {
+        World& w = world();
+        const std::lock_guard guard(w.mutex);
+        auto region = std::make_unique<Region>(this, w.next++, std::vector<Segment>(segments.begin(), segments.end()));
+        w.regions[region->key()] = region.get();
+        return std::unique_ptr<plugin::Region>(std::move(region));
+    }
+    Result<std::unique_ptr<plugin::Region>> decode_region(std::span<const std::byte> encoded, std::uint64_t) override {
+        std::uint64_t key = 0;
+        if (encoded.size() != sizeof key) {
+            return Error{Status::protocol_error, "malformed region"};
+        }
+        std::memcpy(&key, encoded.data(), sizeof key);
+        return std::unique_ptr<plugin::Region>(new Region(nullptr, key, {}));
+    }
+    Result<std::unique_ptr<plugin::Context>> open_context(std::uint8_t id, plugin::Sink& sink) override {
+        if (world().find(address_, id) != nullptr) {
+            return Error{Status::exist, fmt::format("context {} exists already", id)};
+        }
+        return std::unique_ptr<plugin::Context>(new Context(*this, id, address_, sink));
+    }
+
+ private:
+    const std::string address_;
+    Caps caps_;
+};
+
+Region::~Region() {
+    if (owner_ != nullptr) {
+        const std::lock_guard guard(world().mutex);
+        world().regions.erase(key_);
+    }
+}
+
+class Plugin final : public plugin::Plugin {
+ public:
+    std::string_view class_name() const noexcept override { return "loop"; }
+    std::vector<plugin::ProtocolInfo> protocols() override { return {{"loop", "memory"}}; }
+    Result<std::unique_ptr<plugin::Domain>> open(const plugin::OpenSpec& spec) override {
+        if (spec.protocol != "loop") {
+            return Error{Status::protonosupport, fmt::format("class loop has no protocol \"{}\": use loop", spec.protocol)};
+        }
+        World& w = world();
+        const std::lock_guard guard(w.mutex);
+        const std::string address = spec.host.empty() ? fmt::format("{}", w.next++) : spec.host;
+        if (w.domains.contains(address)) {
+            return Error{Status::addrinuse, fmt::format("\"{}\" is in use", address)};
+        }
+        auto domain = std::make_unique<Domain>(address, spec.info);
+        w.domains[address] = domain.get();
+        return std::unique_ptr<plugin::Domain>(std::move(domain));
+    }
+};
+
+}  // namespace
+}  // namespace na::loop
+
+extern "C" const na::plugin::Entry na_plugin_entry;
+const na::plugin::Entry na_plugin_entry = {
+    .name = "loop",
+    .create = []() -> std::unique_ptr<na::plugin::Plugin> { return std::make_unique<na::loop::Plugin>(); },
+};
