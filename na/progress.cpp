@@ -71,8 +71,22 @@ void Waiter::sleep(Clock::duration at_most) noexcept {
     const auto ms = std::chrono::ceil<std::chrono::milliseconds>(at_most).count();
     pollfd set{.fd = epoll_, .events = POLLIN, .revents = 0};
     ::poll(&set, 1, static_cast<int>(ms));
-    // One sleeper takes the signal back; the others saw the descriptor readable too, or see ready() at their next turn.
-    drain();
+}
+
+const void* Waiter::this_thread() noexcept {
+    thread_local const char token = 0;
+    return &token;
+}
+
+void Waiter::disarm_slow() noexcept {
+    const void* me = this_thread();
+    if (const void* who = armed_.exchange(nullptr, std::memory_order_relaxed); who != nullptr) {
+        drain();
+        owed_.store(who, std::memory_order_relaxed);
+    }
+    if (owed_.load(std::memory_order_relaxed) == me) {
+        owed_.store(nullptr, std::memory_order_relaxed);
+    }
 }
 
 void Waiter::yield() noexcept { sched_yield(); }

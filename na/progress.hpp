@@ -30,21 +30,40 @@ class Waiter {
 
     // A thread sleeps, or is about to after its last arm(): something must be done to wake it.
     bool sleeping() const noexcept { return sleepers_.load(std::memory_order_seq_cst) != 0; }
+    // Somebody sleeps, in drive() or on fd(), on an arm() that polling by this thread has undone since.
+    bool relied_on() const noexcept {
+        return sleeping() || owed_.load(std::memory_order_relaxed) != nullptr;
+    }
     // Makes sleepers look again, now or at their next sleep; an external user of fd() too, when `armed`.
     void wake() noexcept;
     // wake(), if there is a sleeper. What the sleeper must see has to be stored (seq_cst or before a fence) already.
     void wake_sleepers() noexcept {
         std::atomic_thread_fence(std::memory_order_seq_cst);
-        if (sleepers_.load(std::memory_order_relaxed) != 0 || armed_.load(std::memory_order_relaxed)) {
+        if (sleepers_.load(std::memory_order_relaxed) != 0 ||
+            armed_.load(std::memory_order_relaxed) != nullptr) {
             wake();
         }
     }
     // For users who sleep on fd() themselves: from here to the next disarm() wake_sleepers() signals the descriptor.
-    void set_armed() noexcept { armed_.store(true, std::memory_order_seq_cst); }
+    void set_armed() noexcept { armed_.store(this_thread(), std::memory_order_seq_cst); }
+    // Before each poll, which ends the effect of an arm(). Remembers whether another thread counts on that arm().
     void disarm() noexcept {
-        if (armed_.load(std::memory_order_relaxed)) {
-            armed_.store(false, std::memory_order_relaxed);
-            drain();
+        if (armed_.load(std::memory_order_relaxed) != nullptr ||
+            owed_.load(std::memory_order_relaxed) != nullptr) {
+            disarm_slow();
+        }
+    }
+    // A thread that stops polling passes its duty on: if others sleep, the sources must be armed for them, or one of
+    // them must look. drive() does it itself.
+    template <typename Arm>
+    void leave(Arm&& arm) noexcept {
+        if (relied_on()) [[unlikely]] {
+            if (const void* who = owed_.exchange(nullptr, std::memory_order_relaxed); who != nullptr) {
+                armed_.store(who, std::memory_order_seq_cst);
+            }
+            if (!arm()) {
+                wake();
+            }
         }
     }
 
@@ -52,6 +71,21 @@ class Waiter {
     //   poll():  one round of progress;  ready(): something for the caller;  arm(): safe to sleep on fd() now.
     template <typename Poll, typename Ready, typename Arm>
     Status drive(unsigned timeout_ms, Poll&& poll, Ready&& ready, Arm&& arm) {
+        const Status s = drive_until(timeout_ms, poll, ready, arm);
+        leave(arm);
+        return s;
+    }
+
+    std::uint64_t sleeps() const noexcept { return sleeps_.load(std::memory_order_relaxed); }
+    std::uint64_t wakes() const noexcept { return wakes_.load(std::memory_order_relaxed); }
+
+ private:
+    using Clock = std::chrono::steady_clock;
+    static constexpr std::int64_t kMinSpinNs = 1'000;
+    static constexpr std::int64_t kMaxSpinNs = 50'000;
+
+    template <typename Poll, typename Ready, typename Arm>
+    Status drive_until(unsigned timeout_ms, Poll& poll, Ready& ready, Arm& arm) {
         poll();
         if (ready()) {
             return Status::success;
@@ -75,25 +109,25 @@ class Waiter {
             sleepers_.fetch_add(1, std::memory_order_seq_cst);
             if (!ready() && arm() && !ready()) {
                 sleep(deadline - now);
+                learn(Clock::now() - now);
             }
-            sleepers_.fetch_sub(1, std::memory_order_relaxed);
+            // The last one takes the signal back: one that is only about to sleep must still find it.
+            if (sleepers_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+                drain();
+            }
             poll();
             if (ready()) {
+                // There may be more than this caller takes, and a signal taken back for a sleeper who came meanwhile.
+                if (sleepers_.load(std::memory_order_seq_cst) != 0) {
+                    wake();
+                }
                 return Status::success;
             }
         }
     }
 
-    std::uint64_t sleeps() const noexcept { return sleeps_.load(std::memory_order_relaxed); }
-    std::uint64_t wakes() const noexcept { return wakes_.load(std::memory_order_relaxed); }
-
- private:
-    using Clock = std::chrono::steady_clock;
-    static constexpr std::int64_t kMinSpinNs = 1'000;
-    static constexpr std::int64_t kMaxSpinNs = 50'000;
-
-    // Spins at most spin_ns_, which doubles after a success near its end and halves after a failure: a context under
-    // steady traffic stays awake, an idle one sleeps after a microsecond.
+    // Spins at most spin_ns_, which doubles after a success, halves after a failure, and jumps up after a sleep shorter than
+    // a spin could have been: a context under steady traffic stays awake, an idle one sleeps after a microsecond.
     template <typename Poll, typename Ready>
     bool spin(Clock::time_point deadline, Poll& poll, Ready& ready) {
         const auto start = Clock::now();
@@ -124,15 +158,25 @@ class Waiter {
         spin_ns_.store(next < kMinSpinNs ? kMinSpinNs : next > kMaxSpinNs ? kMaxSpinNs : next,
                        std::memory_order_relaxed);
     }
+    // A sleep this short should have been a spin.
+    void learn(Clock::duration slept) noexcept {
+        const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(slept).count();
+        if (ns < kMaxSpinNs) {
+            spin_ns_.store(kMaxSpinNs, std::memory_order_relaxed);
+        }
+    }
     void sleep(Clock::duration at_most) noexcept;
     void drain() noexcept;
+    void disarm_slow() noexcept;
     static void yield() noexcept;
+    static const void* this_thread() noexcept;
 
     int epoll_ = -1;
     int event_ = -1;
     std::atomic<std::int64_t> spin_ns_{20'000};
     std::atomic<std::uint32_t> sleepers_{0};
-    std::atomic<bool> armed_{false};
+    std::atomic<const void*> armed_{nullptr};  // the thread that sleeps on fd() by itself
+    std::atomic<const void*> owed_{nullptr};   // the same, after another thread's poll has disarmed it
     std::atomic<std::uint64_t> sleeps_{0};
     std::atomic<std::uint64_t> wakes_{0};
 };

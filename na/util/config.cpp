@@ -12,7 +12,7 @@ namespace {
 
 constexpr const Variable* kAll[] = {
     &kLogLevel,     &kLogSubsys,   &kPluginPath, &kUnexpectedLimit, &kUnexpectedBytes,
-    &kMaxAddresses, &kSmAllowUids, &kSmCma,
+    &kMaxAddresses, &kSmAllowUids, &kSmCma, &kOverflowLimit,
 };
 
 std::optional<std::uint64_t> parse(const char* text) noexcept {

@@ -33,6 +33,9 @@ inline constexpr Variable kSmAllowUids{
 inline constexpr Variable kSmCma{
     "NA_SM_CMA", "1", "0: sm does not use cross-memory attach, data bounces through shared buffers"};
 
+inline constexpr Variable kOverflowLimit{
+    "HG_OVERFLOW_LIMIT", "1073741824", "most bytes of one RPC structure that a peer may announce beyond the eager size"};
+
 // All of the above.
 std::span<const Variable* const> all() noexcept;
 

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Installs into a folder of its own and uses what lies there as a stranger would: through pkg-config and through CMake, under
+# our names and under Mercury's. Arguments: build folder, source folder, prefix, libdir. Environment: CC, CXX, SANITIZE.
+set -euo pipefail
+
+build="$1"
+source="$2"
+prefix="$3"
+libdir="$4"
+for tool in cmake pkg-config meson; do
+    command -v "$tool" >/dev/null || { echo "skipped: no $tool here"; exit 77; }
+done
+
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+# run_quietly WHAT COMMAND...: shows the output only if it fails.
+run_quietly() {
+    local what="$1"
+    shift
+    "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$what"; }
+}
+
+run_quietly "meson install" env DESTDIR="$work/root" meson install -C "$build" --no-rebuild
+root="$work/root$prefix"
+case "$libdir" in
+/*) libs="$work/root$libdir" ;;
+*) libs="$root/$libdir" ;;
+esac
+export LD_LIBRARY_PATH="$libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+# From here on only what was installed counts, wherever the build folder's libraries were to be found.
+unset NA_PLUGIN_PATH
+
+# --- sonames: programs ask for the version of the binary interface, links lead to the file
+for name in cinnabar cinnabar-na; do
+    for link in "lib$name.so" "lib$name.so.0"; do
+        [ -L "$libs/$link" ] || fail "$link is not a link"
+    done
+    soname="$(objdump -p "$libs/lib$name.so" | awk '$1 == "SONAME" { print $2 }')"
+    [ "$soname" = "lib$name.so.0" ] || fail "the soname of lib$name is $soname"
+    if objdump -p "$libs/lib$name.so" | grep -E 'R(UN)?PATH' | grep -q "$build"; then
+        fail "lib$name still points into the build folder"
+    fi
+done
+echo "ok: sonames"
+
+if [ -x "$root/bin/hg_info" ]; then
+    "$root/bin/hg_info" -s -c na+sm | grep -q '^na,sm,shm$' || fail "the installed hg_info"
+fi
+
+# --- does it run? FOLDER with hello and consumer
+check_programs() {
+    local address server
+    "$1/consumer" | grep -q "na works" || fail "$2: the NA program"
+    rm -f "$work/pipe"
+    mkfifo "$work/pipe"
+    "$1/hello" >"$work/pipe" &
+    server=$!
+    read -r -t 30 address <"$work/pipe" || fail "$2: no address"
+    timeout 30 "$1/hello" "$address" >"$work/answer" || fail "$2: the client failed"
+    kill -9 "$server"
+    wait "$server" 2>/dev/null || true
+    grep -q "2 + 3 = 5" "$work/answer" || fail "$2: $(cat "$work/answer")"
+    if ldd "$1/hello" | grep cinnabar | grep -qv "$libs"; then fail "$2: libraries from elsewhere"; fi
+    echo "ok: $2"
+}
+
+# --- pkg-config
+export PKG_CONFIG_SYSROOT_DIR="$work/root"
+export PKG_CONFIG_PATH="$libs/pkgconfig"
+by_pkg_config() {
+    local rpc="$1" na="$2" out="$work/pkg-$1"
+    mkdir "$out"
+    # shellcheck disable=SC2046,SC2086 # lists of options
+    run_quietly "pkg-config $rpc" $CC $SANITIZE -std=c11 -o "$out/hello" "$source/docs/examples/hello_c/hello.c" \
+        $(pkg-config --cflags --libs "$rpc")
+    # shellcheck disable=SC2046,SC2086
+    run_quietly "pkg-config $na" $CXX $SANITIZE -std=c++20 -o "$out/consumer" "$source/test/packaging/consumer.cpp" \
+        $(pkg-config --cflags --libs "$na")
+    check_programs "$out" "pkg-config $rpc, $na"
+}
+by_pkg_config cinnabar cinnabar-na
+mercury_names=yes
+[ -f "$libs/pkgconfig/mercury.pc" ] || mercury_names=""
+if [ -n "$mercury_names" ]; then
+    by_pkg_config mercury na
+    pkg-config --exists 'mercury >= 2.4' || fail "mercury.pc does not say which interface it offers"
+fi
+unset PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_PATH
+
+# --- CMake: PACKAGE VERSION RPC-TARGET NA-TARGET
+by_cmake() {
+    local dir="$work/cmake-$1-$2"
+    mkdir "$dir"
+    sed -e "s/@PACKAGE@/$1/; s/@VERSION@/$2/; s/@RPC@/$3/; s/@NA@/$4/" "$source/test/packaging/CMakeLists.txt.in" \
+        >"$dir/CMakeLists.txt"
+    cp "$source/docs/examples/hello_c/hello.c" "$source/test/packaging/consumer.cpp" "$dir"
+    run_quietly "CMake finds $1" cmake -S "$dir" -B "$dir/build" "-DCMAKE_PREFIX_PATH=$root" \
+        "-DCMAKE_C_FLAGS=$SANITIZE" "-DCMAKE_CXX_FLAGS=$SANITIZE" "-DCMAKE_LIBRARY_PATH=$libs"
+    run_quietly "CMake builds with $1" cmake --build "$dir/build"
+    check_programs "$dir/build" "CMake $1"
+}
+by_cmake cinnabar 0.1 cinnabar::cinnabar cinnabar::na
+if [ -n "$mercury_names" ]; then by_cmake mercury 2.0 mercury na; fi
+if (by_cmake cinnabar 9 cinnabar::cinnabar cinnabar::na) >"$work/nine" 2>&1; then fail "version 9 was found"; fi
+grep -q 'requested version "9"' "$work/nine" || { cat "$work/nine" >&2; fail "version 9 was not looked for"; }
+echo "ok: a later version is not found"
+echo "all well"

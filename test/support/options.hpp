@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a test executable was started with, and how a case says that it did not run. Set by
+// catch_main.cpp before the first case, constant afterwards.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace support {
+
+struct Options {
+    std::string protocol = "loop+loop";  // --protocol: the info string of the transport under test
+    std::uint64_t seed = 1;              // --seed: every random choice of a test comes from it
+    unsigned limit_s = 60;               // --limit: seconds that one case may take
+};
+Options& options() noexcept;
+
+// Call and return from a case whose capability is missing: it is reported as skipped, with the
+// reason. An executable of which every case was skipped exits with 77.
+void skip(const std::string& reason);
+
+// Sanitizers slow everything down: multiply deadlines, divide repetitions by this.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr unsigned kSlow = 4;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+inline constexpr unsigned kSlow = 4;
+#else
+inline constexpr unsigned kSlow = 1;
+#endif
+#else
+inline constexpr unsigned kSlow = 1;
+#endif
+
+}  // namespace support

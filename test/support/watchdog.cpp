@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support/watchdog.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include <unistd.h>
+
+namespace support {
+namespace {
+
+// Written between alarm(0) and alarm(n) only, read by the handler.
+char text[256];
+std::size_t text_size = 0;
+
+void expired(int) {
+    static constexpr char kHead[] = "\nWATCHDOG: time is over in ";
+    [[maybe_unused]] ssize_t n = write(STDERR_FILENO, kHead, sizeof kHead - 1);
+    n = write(STDERR_FILENO, text, text_size);
+    n = write(STDERR_FILENO, "\n", 1);
+    std::abort();
+}
+
+}  // namespace
+
+void watchdog(unsigned seconds, std::string_view what) {
+    alarm(0);
+    if (seconds == 0) {
+        return;
+    }
+    text_size = std::min(what.size(), std::size_t{200});
+    std::memcpy(text, what.data(), text_size);
+    struct sigaction action {};
+    action.sa_handler = expired;
+    sigaction(SIGALRM, &action, nullptr);
+    alarm(seconds);
+}
+
+}  // namespace support

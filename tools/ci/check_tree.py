@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks of the tree that no compiler does. Argument: the top folder. Prints every violation as path:line: what, and
+exits 1 if there is one.
+
+  layers    a layer includes only itself and what is below it; a plugin only the contract and na/util
+  SPDX      every source file names its licence at the top
+  TODO      TODO(kind) only, and TODO(now) not at all
+  getenv    libraries read the environment in na/util/config.cpp only
+  guards    headers are protected against being included twice
+"""
+
+import os
+import re
+import sys
+
+TOP = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else ".")
+CODE = (".c", ".h", ".cpp", ".hpp")
+SCRIPTS = (".py", ".sh", ".build", ".cmake")
+SKIPPED_FOLDERS = {".git", "build", ".cache", "__pycache__"}
+
+# What may be included by each layer; paths as written in the #include. A longer prefix wins over a shorter one.
+LAYERS = {
+    "include/": ("include/",),
+    "na/util/": ("include/", "na/util/"),
+    "na/": ("include/", "na/"),
+    "plugins/sm/": ("include/na/", "na/util/", "plugins/sm/"),
+    "plugins/ofi/": ("include/na/", "na/util/", "plugins/ofi/"),
+    "plugins/ucx/": ("include/na/", "na/util/", "plugins/ucx/"),
+    "bulk/": ("include/", "na/", "bulk/"),
+    "hg/": ("include/", "na/", "bulk/", "hg/"),
+    # A user's programs: what is installed, and their own files.
+    "tools/demo/": ("include/", "tools/demo/"),
+    "docs/examples/": ("include/", "docs/examples/"),
+}
+# Places where a layer is joined from above, each with its reason.
+EXCEPTIONS = {
+    ("na/plugin_table.cpp", "plugins/sm/plugin.hpp"): "the list of built-in plugins",
+}
+GETENV_FOLDERS = ("na/", "plugins/", "bulk/", "hg/")
+GETENV_FILE = "na/util/config.cpp"
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+INCLUDE_ANGLE = re.compile(r"^\s*#\s*include\s+<((?:na|hg|bulk|mercury)[^>]*)>")
+TODO = re.compile(r"\b(TODO|FIXME|XXX)\b(\(([a-z-]+)\))?")
+GETENV = re.compile(r"\b(secure_)?getenv\s*\(")
+
+problems = []
+
+
+def problem(path, line, what):
+    problems.append(f"{path}:{line}: {what}")
+
+
+def layer_of(path):
+    """The rules for a file: the longest prefix that fits, or none."""
+    prefixes = [p for p in LAYERS if path.startswith(p)]
+    return LAYERS[max(prefixes, key=len)] if prefixes else None
+
+
+def resolve(path, included):
+    """The file of the tree that an #include names, as a path from the top; None: not ours."""
+    beside = os.path.normpath(os.path.join(os.path.dirname(path), included))
+    for candidate in (included, "include/" + included, beside):
+        if os.path.isfile(os.path.join(TOP, candidate)):
+            return candidate
+    return None
+
+
+def check_includes(path, lines):
+    allowed = layer_of(path)
+    if allowed is None:
+        return
+    for number, line in enumerate(lines, 1):
+        match = INCLUDE.match(line) or INCLUDE_ANGLE.match(line)
+        if match is None:
+            continue
+        target = resolve(path, match.group(1))
+        if target is None:
+            if line.lstrip().startswith("#") and '"' in line:
+                problem(path, number, f'"{match.group(1)}" is not in the tree')
+            continue
+        if (path, target) not in EXCEPTIONS and not target.startswith(allowed):
+            problem(path, number, f"must not include {target} (allowed: {', '.join(allowed)})")
+
+
+def check_spdx(path, lines):
+    if not any("SPDX-License-Identifier: BSD-3-Clause" in line for line in lines[:3]):
+        problem(path, 1, "no SPDX line (SPDX-License-Identifier: BSD-3-Clause)")
+
+
+def check_todo(path, lines):
+    for number, line in enumerate(lines, 1):
+        for match in TODO.finditer(line):
+            if match.group(1) != "TODO" or match.group(3) is None:
+                problem(path, number, f"{match.group(0)}: write TODO(kind)")
+            elif match.group(3) == "now":
+                problem(path, number, "TODO(now): to be done before this lands")
+
+
+def check_getenv(path, lines):
+    if path == GETENV_FILE or not path.startswith(GETENV_FOLDERS):
+        return
+    for number, line in enumerate(lines, 1):
+        if GETENV.search(line.split("//")[0]):
+            problem(path, number, f"the environment is read in {GETENV_FILE} only")
+
+
+def check_guard(path, lines):
+    text = "\n".join(lines)
+    if "#pragma once" not in text and not re.search(r"^#ifndef (\w+)\n#define \1$", text, re.MULTILINE):
+        problem(path, 1, "neither #pragma once nor an include guard")
+
+
+def is_script(path):
+    name = os.path.basename(path)
+    return path.endswith(SCRIPTS) or name in ("dev", "run", "meson_options.txt", ".clang-format", ".clang-tidy")
+
+
+def main():
+    checked = 0
+    for folder, subfolders, names in os.walk(TOP):
+        subfolders[:] = sorted(set(subfolders) - SKIPPED_FOLDERS)
+        if "meson-private" in subfolders:  # somebody's build folder
+            subfolders.clear()
+            continue
+        for name in sorted(names):
+            path = os.path.relpath(os.path.join(folder, name), TOP)
+            code = name.endswith(CODE)
+            if not code and not is_script(path):
+                continue
+            with open(os.path.join(TOP, path), encoding="utf-8", errors="replace") as file:
+                lines = file.read().splitlines()
+            checked += 1
+            check_spdx(path, lines)
+            if path != "tools/ci/check_tree.py":
+                check_todo(path, lines)
+            if code:
+                check_includes(path, lines)
+                check_getenv(path, lines)
+            if name.endswith((".h", ".hpp")):
+                check_guard(path, lines)
+    for line in problems:
+        print(line)
+    print(f"{checked} files checked, {len(problems)} problem{'' if len(problems) == 1 else 's'}")
+    return 1 if problems or checked == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""hg_info as scripts and users call it. Argument: the program. The formats are checked to the byte: they are those of
+Mercury's tool, which scripts parse."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+PROGRAM = sys.argv[1]
+SKIP = 77
+
+
+def run(*arguments, **environment):
+    done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=30,
+                          env={**os.environ, **environment}, check=False)
+    assert done.returncode in (0, 1), f"{arguments}: status {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def expect(what, actual, wanted):
+    assert actual == wanted, f"{what}:\n--- got\n{actual!r}\n--- wanted\n{wanted!r}"
+    print(f"ok: {what}")
+
+
+LINE = "-" * 50
+TABLE = (f"{LINE}\nClass                 Protocol              Device\n{LINE}\n"
+         "na                          sm                 shm\n")
+CSV = "class,protocol,device\nna,sm,shm\n"
+JSON = """{
+  "protocols":[
+    {
+      "class":"na",
+      "protocol":"sm",
+      "device":"shm"
+    }
+  ]
+}
+"""
+
+
+def formats():
+    title = '# Retrieving protocol info for "na+sm"...\n'
+    expect("table", run("na+sm").stdout, title + TABLE)
+    expect("table by name", run("--format", "plain", "na+sm").stdout, title + TABLE)
+    expect("silent table", run("-s", "na+sm").stdout, TABLE)
+    expect("CSV", run("na+sm", "-c").stdout, title + CSV)
+    expect("silent CSV", run("--silent", "--csv", "na+sm").stdout, CSV)
+    expect("CSV by name", run("-s", "--format", "csv", "na+sm").stdout, CSV)
+    expect("JSON", run("-j", "-s", "na+sm").stdout, JSON)
+    expect("JSON by name", run("-s", "--format=json", "na+sm").stdout, JSON)
+    expect("-c wins over -j", run("-s", "-j", "-c", "na+sm").stdout, CSV)
+    everything = run()
+    expect("status without argument", everything.returncode, 0)
+    expect("title without argument", everything.stdout.split("\n")[0],
+           "# Retrieving protocol info for all protocols...")
+    assert "na                          sm                 shm\n" in everything.stdout
+    for name in ("sm", "na", "na+sm://", "na+sm://anything"):
+        expect(f'"{name}" finds na+sm', "na,sm,shm" in run("-s", "-c", name).stdout, True)
+
+
+def details():
+    plain = run("-v", "na+sm").stdout
+    for word in ("Capabilities", "Plugins", "Versions", "Environment", "largest unexpected message",
+                 "HG_LOG_LEVEL", "built in"):
+        assert word in plain, f"{word} is not in the details:\n{plain}"
+    assert plain.startswith('# Retrieving protocol info for "na+sm"...\n' + TABLE), plain
+    print("ok: details follow the table")
+
+    report = json.loads(run("-s", "-j", "--details", "na+sm", HG_LOG_LEVEL="warning").stdout)
+    expect("keys", sorted(report), ["capabilities", "environment", "plugins", "protocols", "versions"])
+    (sm,) = report["capabilities"]
+    assert sm.get("problem") is None and sm["max_unexpected"] >= 4096 and sm["rpc_input_eager"] > 0, sm
+    variables = {v["name"]: v for v in report["environment"]}
+    expect("a variable that is set", variables["HG_LOG_LEVEL"]["value"], "warning")
+    expect("every variable has help", all(v["help"] for v in variables.values()), True)
+    unset = json.loads(run("-s", "-j", "-v", "na+sm", NA_PLUGIN_PATH="").stdout)
+    values = {v["name"]: v["value"] for v in unset["environment"]}
+    expect("a variable that is not set", values["NA_PLUGIN_PATH"], None)
+
+    rows = [line.split(",") for line in run("-s", "-c", "-v", "na+sm").stdout.splitlines()]
+    expect("CSV columns", len(rows[0]), len(rows[1]))
+    expect("first CSV columns", rows[0][:3] + rows[1][:3], "class protocol device na sm shm".split())
+
+    with tempfile.TemporaryDirectory() as folder:
+        module = os.path.join(folder, "libna_plugin_broken.so")
+        with open(module, "w", encoding="ascii") as file:
+            file.write("this is no library\n")
+        report = json.loads(run("-s", "-j", "-v", "na+sm", NA_PLUGIN_PATH=folder).stdout)
+        problems = [p["problem"] for p in report["plugins"] if p["problem"]]
+        assert any(module in p["name"] for p in report["plugins"]) and problems, report["plugins"]
+        print(f"ok: a module that cannot be loaded: {problems[0]}")
+
+
+def bad_input():
+    for name in ("", ":", "+", "+sm", "na+", "foo", "na+sm+x", "tcp//x", "na+sm:/x", "://", "na+foo", "\n", "%s%n",
+                 "x" * 100000, "+" * 5000, "na+sm://" + "y" * 100000):
+        done = run(name)
+        shown = name if len(name) < 20 else f"{name[:10]}... of {len(name)}"
+        if name.startswith("na+sm://"):
+            expect(f"{shown!r}: the host is not looked at", done.returncode, 0)
+            continue
+        expect(f"{shown!r} is refused", done.returncode, 1)
+        assert done.stderr.strip(), f"{shown!r}: no message"
+    expect("class without such a plugin", run("foo+tcp").stderr, 'No protocol found for "foo+tcp"\n')
+    for arguments in (["--nonsense"], ["-x"], ["--format", "xml"], ["--format"], ["na+sm", "more"]):
+        done = run(*arguments)
+        expect(f"{arguments} is refused", (done.returncode, bool(done.stderr.strip())), (1, True))
+    expect("--help", run("--help").returncode, 0)
+    expect("no space to write to", subprocess.run(f'"{PROGRAM}" -s na+sm > /dev/full', shell=True, check=False,
+                                                  stderr=subprocess.DEVNULL).returncode, 1)
+
+
+if run("-s", "na+sm").returncode != 0:
+    print("skipped: this build has no sm transport")
+    sys.exit(SKIP)
+formats()
+details()
+bad_input()
