@@ -77,9 +77,14 @@ Result<AddressRef> AddressTable::intern(std::unique_ptr<plugin::Peer> peer) {
                                  "NA_MAX_ADDRESSES",
                                  limit_)};
     }
-    auto* address = new Address(cls_, std::move(peer), std::move(identity), threaded_);
-    by_identity_.emplace(address->identity_, address);
-    return AddressRef::adopt(address);
+    std::unique_ptr<Address> address(new Address(cls_, std::move(peer), std::move(identity), threaded_));
+    by_identity_.emplace(address->identity_, address.get());
+    return AddressRef::adopt(address.release());
+}
+
+bool AddressTable::full() const {
+    const std::lock_guard guard(mutex_);
+    return by_identity_.size() >= limit_;
 }
 
 AddressRef AddressTable::find(std::string_view identity) {

@@ -102,6 +102,8 @@ class AddressTable {
     // Null where there is none.
     AddressRef find(std::string_view identity);
 
+    // At the limit. A hint.
+    bool full() const;
     // True: reap() has work.
     bool has_dead() const noexcept { return dead_count_.load(std::memory_order_relaxed) != 0; }
     // Takes an address without references out of the table for destruction; null: none left.

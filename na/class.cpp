@@ -134,7 +134,14 @@ Result<AddressRef> Class::lookup(std::string_view name) {
     if (!peer) {
         return std::move(peer).error();
     }
-    return addresses_.intern(std::move(*peer));
+    return intern(std::move(*peer));
+}
+
+Result<AddressRef> Class::intern(std::unique_ptr<plugin::Peer> peer) {
+    if (addresses_.full()) [[unlikely]] {
+        reap();  // addresses that nobody holds may be what fills the table: without contexts nobody else reaps
+    }
+    return addresses_.intern(std::move(peer));
 }
 
 Result<AddressRef> Class::decode_address(std::span<const std::byte> bytes) {
@@ -152,7 +159,7 @@ Result<AddressRef> Class::decode_address(std::span<const std::byte> bytes) {
     if (!peer) {
         return std::move(peer).error();
     }
-    return addresses_.intern(std::move(*peer));
+    return intern(std::move(*peer));
 }
 
 Operation* Class::create_op(bool multi) {
@@ -255,14 +262,25 @@ void Class::dump_counters() noexcept {
 }
 
 void Class::reap_slow() noexcept {
-    // One context may be in a long progress() on another thread: wait for it rather than keep a dead peer's connection
-    // open. No context lock is held here, and none is taken while holding the table's.
+    // With the locks of all contexts, so that none is inside a plugin that finds the peer of a connection again just now:
+    // until it hears drop() a plugin may name any peer that was posted to. The order is that of the ids; nobody else holds
+    // two of these locks, or takes contexts_mutex_ under one.
     const std::lock_guard guard(contexts_mutex_);
-    while (const std::unique_ptr<Address> address = addresses_.take_dead()) {
+    for (Context* context : contexts_) {
+        if (context != nullptr) {
+            context->lock_.lock();
+        }
+    }
+    while (std::unique_ptr<Address> address = addresses_.take_dead()) {
         for (Context* context : contexts_) {
             if (context != nullptr) {
                 context->drop(address->peer());
             }
+        }
+    }
+    for (Context* context : contexts_) {
+        if (context != nullptr) {
+            context->lock_.unlock();
         }
     }
 }

@@ -44,7 +44,8 @@ class Class {
     const std::string& class_name() const noexcept { return class_name_; }
     const std::string& protocol() const noexcept { return caps_.protocol; }
     bool listening() const noexcept { return listen_; }
-    bool threaded() const noexcept { return !info_.single_class && !info_.single_context; }
+    // Several threads may use the class. One per context is no less: each reaps addresses for all.
+    bool threaded() const noexcept { return !info_.single_class; }
     std::size_t max_message(Lane lane) const noexcept { return caps_.max_message[static_cast<std::size_t>(lane)]; }
     std::size_t headroom(Lane lane) const noexcept { return caps_.headroom[static_cast<std::size_t>(lane)]; }
 
@@ -82,6 +83,7 @@ class Class {
     friend class Context;
     friend class Memory;
     Class(std::unique_ptr<plugin::Domain> domain, std::string class_name, bool listen, const InitInfo& info);
+    Result<AddressRef> intern(std::unique_ptr<plugin::Peer> peer);
     Status enter(Context& context);  // exist: the id is taken
     void leave(Context& context) noexcept;
     void reap_slow() noexcept;

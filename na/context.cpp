@@ -32,11 +32,18 @@ Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id) {
                                  cls.info().max_contexts)};
     }
     std::unique_ptr<Context> context(new Context(cls, id));
+    // First, because a plugin opens each id once at a time.
+    if (const Status s = cls.enter(*context); !ok(s)) {
+        return Error{s, fmt::format("context {} exists already", id)};
+    }
     auto engine = cls.domain().open_context(id, *context);
     if (!engine) {
         return std::move(engine).error();
     }
-    context->plugin_ = std::move(*engine);
+    {
+        const std::lock_guard guard(context->lock_);  // others may know of the context already
+        context->plugin_ = std::move(*engine);
+    }
     if (!cls.info().no_block && cls.caps().waitable) {
         const int fd = context->plugin_->wait_fd();
         if (fd >= 0) {
@@ -48,16 +55,16 @@ Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id) {
             }
         }
     }
-    if (const Status s = cls.enter(*context); !ok(s)) {
-        return Error{s, fmt::format("context {} exists already", id)};
-    }
     return context;
 }
 
 Context::~Context() {
+    {
+        // References of the plugin end with it; until then it is to hear of peers that go.
+        const std::lock_guard guard(lock_);
+        plugin_.reset();
+    }
     cls_.leave(*this);
-    // Landings and references of the plugin end with it.
-    plugin_.reset();
 }
 
 Result<bool> Context::closable() {
@@ -71,7 +78,7 @@ Result<bool> Context::closable() {
                                  retry_.size())};
     }
     if (!match_.empty()) {
-        return Error{Status::busy, "receives are still posted: cancel them first"};
+        return Error{Status::busy, "receives are still posted, or being written: cancel or await them first"};
     }
     return true;
 }
@@ -110,8 +117,9 @@ Posted Context::to_plugin(Operation& op) noexcept {
 }
 
 // Hands a filled-in operation to the plugin, or queues it behind others to the same peer.
-Status Context::post(Operation& op, Address& peer) noexcept {
+Status Context::post(Operation& op, Address& peer, Counter& counter) noexcept {
     const std::lock_guard guard(lock_);
+    counter.add();
     op.address_ = &peer;
     op.peer = &peer.peer();
     Posted answer = Posted::again();
@@ -175,13 +183,12 @@ Status Context::send(Operation& op, Lane lane, Address& to, std::uint8_t target_
     op.length = size;
     op.local = registered;
     op.remote = nullptr;
-    counters_.sends.add();
-    return post(op, to);
+    return post(op, to, counters_.sends);
 }
 
 Status Context::recv_unexpected(Operation& op, void* buffer, std::size_t size, plugin::Region* registered) noexcept {
-    if (const Status s = check_message(op, Lane::unexpected, buffer, 0); s == Status::busy) {
-        return s;
+    if (!op.idle()) {
+        return Status::busy;
     }
     if (buffer == nullptr) {
         return Status::invalid_arg;
@@ -253,8 +260,11 @@ Status Context::recv_expected(Operation& op, Address& from, std::uint8_t source_
 
 // A receive on a lane that the fabric matches. The lock is held.
 Status Context::post_receive(Operation& op) noexcept {
-    op.set_state(State::posted);
-    const Posted answer = to_plugin(op);
+    Posted answer = Posted::again();
+    if (!retry_.blocks(op.address_)) [[likely]] {
+        op.set_state(State::posted);
+        answer = to_plugin(op);
+    }
     switch (answer.what) {
         case Posted::What::done:
         case Posted::What::pending: ++posted_; return Status::success;
@@ -314,8 +324,7 @@ Status Context::post_transfer(Operation& op, OpKind kind, Memory& local, std::ui
         end(op, Outcome{.status = Status::success});
         return Status::success;
     }
-    (kind == OpKind::put ? counters_.puts : counters_.gets).add();
-    return post(op, peer);
+    return post(op, peer, kind == OpKind::put ? counters_.puts : counters_.gets);
 }
 
 Status Context::put(Operation& op, Memory& local, std::uint64_t local_offset, Memory& remote,
@@ -373,12 +382,18 @@ std::size_t Context::poll() noexcept {
     if (!retry_.empty()) [[unlikely]] {
         retry();
     }
+    if (match_.backlog()) [[unlikely]] {
+        match_.deliver_held();
+    }
     lock_.unlock();
     cls_.reap();
-    if (events != 0 && lock_.enabled()) {
-        waiter_.wake_sleepers();
-    }
     return events;
+}
+
+void Context::leave() noexcept {
+    if (lock_.enabled()) {
+        waiter_.leave([this] { return arm_plugin(); });
+    }
 }
 
 void Context::retry() noexcept {
@@ -400,20 +415,19 @@ bool Context::arm() noexcept {
         return false;
     }
     waiter_.set_armed();
+    return completions_.empty() && arm_plugin() && completions_.empty();
+}
+
+// True: nothing to do now, and what comes will make the plugin's descriptor readable.
+bool Context::arm_plugin() noexcept {
     const std::lock_guard guard(lock_);
-    if (!completions_.empty() || (!retry_.empty() && !cls_.caps().wakes_on_credit)) {
-        return false;
-    }
-    return plugin_->arm();
+    return (retry_.empty() || cls_.caps().wakes_on_credit) && !match_.deliverable() && plugin_->arm();
 }
 
 Status Context::wait(unsigned timeout_ms) noexcept {
     return waiter_.drive(
         timeout_ms, [this] { poll(); }, [this] { return !completions_.empty(); },
-        [this] {
-            const std::lock_guard guard(lock_);
-            return (retry_.empty() || cls_.caps().wakes_on_credit) && plugin_->arm();
-        });
+        [this] { return arm_plugin(); });
 }
 
 void Context::drop_unmatched_expected() noexcept {
@@ -438,7 +452,9 @@ std::vector<plugin::Stat> Context::stats() {
         {"sleeps", waiter_.sleeps()},
         {"wakes", waiter_.wakes()},
     };
-    plugin_->stats(list);
+    if (plugin_ != nullptr) {
+        plugin_->stats(list);
+    }
     return list;
 }
 
@@ -506,8 +522,9 @@ void Context::dropped(const char* what) {
 }
 
 void Context::drop(plugin::Peer& peer) noexcept {
-    const std::lock_guard guard(lock_);
-    plugin_->drop(peer);
+    if (plugin_ != nullptr) {
+        plugin_->drop(peer);
+    }
 }
 
 }  // namespace na

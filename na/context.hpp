@@ -61,8 +61,10 @@ class Context final : public plugin::Sink {
     void cancel(Operation& op) noexcept;
 
     // --- progress ------------------------------------------------------------------------------------------------
-    // Polls once; returns the number of events. When another thread is polling: 0 at once.
+    // Polls once; returns the number of events. When another thread is polling: 0 at once. Who stops polling while other
+    // threads may sleep on wait_fd() or in wait() calls leave() then.
     std::size_t poll() noexcept;
+    void leave() noexcept;
     // Descriptor to sleep on after arm() said true; -1: cannot sleep (NA_NO_BLOCK, or the plugin cannot).
     int wait_fd() const noexcept { return waiter_.fd(); }
     // True: nothing is ready, and whatever comes will make wait_fd() readable.
@@ -75,6 +77,14 @@ class Context final : public plugin::Sink {
     void wake_sleepers() noexcept {
         if (lock_.enabled()) {
             waiter_.wake_sleepers();
+        }
+    }
+
+    // Multi-receive: room for `n` more outcomes, as Operation::add_credits, while the operation is posted: messages may
+    // wait for it.
+    void add_credits(Operation& op, std::uint32_t n) noexcept {
+        if (op.add_credits(n)) {
+            wake_sleepers();
         }
     }
 
@@ -105,13 +115,14 @@ class Context final : public plugin::Sink {
     Status post_transfer(Operation& op, OpKind kind, Memory& local, std::uint64_t local_offset, Memory& remote,
                          std::uint64_t remote_offset, std::uint64_t size, Address& peer,
                          std::uint8_t target_id) noexcept;
-    Status post(Operation& op, Address& peer) noexcept;
+    Status post(Operation& op, Address& peer, Counter& counter) noexcept;
     Status post_receive(Operation& op) noexcept;
     plugin::Posted to_plugin(Operation& op) noexcept;
     void end(Operation& op, const Outcome& outcome) noexcept;
     void unposted(Operation& op, bool referenced) noexcept;
     void retry() noexcept;
-    void drop(plugin::Peer& peer) noexcept;
+    bool arm_plugin() noexcept;
+    void drop(plugin::Peer& peer) noexcept;  // with the lock held
     static void end_matched(void* context, Operation& op, const Outcome& outcome) noexcept;
 
     Class& cls_;

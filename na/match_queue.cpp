@@ -68,14 +68,43 @@ void MatchQueue::post_unexpected(Operation& op) noexcept {
     ++posted_count_;
     op.set_state(Operation::State::matching);
     unexpected_.push_back(op);
-    // What is still being written cannot be taken yet; it is offered again when it is finished.
-    for (Held* held = held_unexpected_.front(); held != nullptr && op.hook_.linked();) {
+    deliver_held();
+}
+
+// The first receive that can take a message.
+Operation* MatchQueue::taker() noexcept {
+    Operation* op = unexpected_.front();
+    while (op != nullptr && op->kind == OpKind::multi_recv_unexpected && op->credits() == 0) {
+        op = unexpected_.next(*op);
+    }
+    return op;
+}
+
+// What is still being written cannot be taken yet, it is offered again when it is finished. Messages of one peer are
+// finished in order, so that none of them is passed over here.
+void MatchQueue::deliver_held() noexcept {
+    for (Held* held = held_unexpected_.front(); held != nullptr;) {
         Held* next = held_unexpected_.next(*held);
-        if (held->complete && deliver(*held, op) && op.kind == OpKind::recv_unexpected) {
-            return;
+        if (held->complete) {
+            Operation* op = taker();
+            if (op == nullptr || !deliver(*held, *op)) {
+                return;
+            }
         }
         held = next;
     }
+}
+
+bool MatchQueue::deliverable() noexcept {
+    if (!backlog() || taker() == nullptr) {
+        return false;
+    }
+    for (Held* held = held_unexpected_.front(); held != nullptr; held = held_unexpected_.next(*held)) {
+        if (held->complete) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void MatchQueue::post_expected(Operation& op) noexcept {
@@ -137,13 +166,10 @@ Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::
             counters_.dropped.add();
             return hold(lane, source, tag, 0, Landing::Kind::discard);
         }
-        for (Operation* op = unexpected_.front(); op != nullptr; op = unexpected_.next(*op)) {
-            if (op->kind == OpKind::recv_unexpected) {
-                return land(*op, source, tag, size);
-            }
-            if (op->credits_.load(std::memory_order_acquire) != 0) {
-                return land_multi(*op, source, tag, size);
-            }
+        // Not before others that wait for a receive, or that are still being written.
+        if (Operation* op = held_unexpected_.empty() ? taker() : nullptr; op != nullptr) {
+            return op->kind == OpKind::recv_unexpected ? land(*op, source, tag, size)
+                                                       : land_multi(*op, source, tag, size);
         }
         if (held_count_ >= limits_.held_messages || held_bytes_ + size > limits_.held_bytes) {
             counters_.refused.add();
@@ -155,12 +181,11 @@ Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::
         counters_.dropped.add();
         return hold(lane, source, tag, 0, Landing::Kind::discard);
     }
-    Receives& receives = bucket(&source, tag).receives;
-    for (Operation* op = receives.front(); op != nullptr; op = receives.next(*op)) {
-        if (takes(*op, &source, tag)) {
-            --expected_count_;
-            return land(*op, source, tag, size);
-        }
+    Bucket& b = bucket(&source, tag);
+    if (Operation* op = b.receives.empty() || writing(b, &source, tag) ? nullptr : taker(b, &source, tag);
+        op != nullptr) {
+        --expected_count_;
+        return land(*op, source, tag, size);
     }
     if (!hold_expected_) {
         counters_.dropped.add();
@@ -173,9 +198,29 @@ Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::
     return hold(lane, source, tag, size, Landing::Kind::held);
 }
 
+// A message of that source and tag is still being written: the next one must not reach a receive before it.
+bool MatchQueue::writing(Bucket& b, const Address* source, std::uint32_t tag) noexcept {
+    for (Held* held = b.messages.front(); held != nullptr; held = b.messages.next(*held)) {
+        if (held->source == source && held->got_tag == tag) {
+            return true;
+        }
+    }
+    return false;
+}
+
+Operation* MatchQueue::taker(Bucket& b, const Address* source, std::uint32_t tag) noexcept {
+    for (Operation* op = b.receives.front(); op != nullptr; op = b.receives.next(*op)) {
+        if (takes(*op, source, tag)) {
+            return op;
+        }
+    }
+    return nullptr;
+}
+
 Landing* MatchQueue::land(Operation& op, Address& source, std::uint32_t tag, std::size_t size) noexcept {
     Receives::remove(op);
     --posted_count_;
+    ++landing_count_;
     op.set_state(Operation::State::landing);
     Landing& landing = op;
     landing.into = Landing::Kind::operation;
@@ -200,6 +245,7 @@ Landing* MatchQueue::land_multi(Operation& op, Address& source, std::uint32_t ta
     op.credits_.fetch_sub(1, std::memory_order_relaxed);
     op.used_ += (size + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
     ++op.landings_;
+    ++landing_count_;
     if (op.used_ > op.length || op.length - op.used_ < limits_.max_unexpected) {
         op.exhausted_ = true;
         op.set_state(Operation::State::landing);
@@ -270,6 +316,7 @@ void MatchQueue::finish(Landing& landing, Status status) noexcept {
     switch (landing.into) {
         case Landing::Kind::operation: {
             auto& op = static_cast<Operation&>(landing);
+            --landing_count_;
             Address* source = landing.source;
             if (status == Status::success) {
                 if (landing.data == nullptr && landing.size != 0) {
@@ -306,6 +353,7 @@ void MatchQueue::finish(Landing& landing, Status status) noexcept {
 void MatchQueue::end_multi(Held& part, Status status) noexcept {
     Operation& op = *part.op;
     --op.landings_;
+    --landing_count_;
     const bool last = op.exhausted_ && op.landings_ == 0;
     Outcome outcome{.status = status, .size = part.size, .source = nullptr, .tag = part.got_tag, .data = part.data, .last = last};
     if (status == Status::success) {
@@ -329,19 +377,11 @@ void MatchQueue::finish_held(Held& held, Status status) noexcept {
     }
     held.complete = true;
     if (held.on == Lane::unexpected) {
-        for (Operation* op = unexpected_.front(); op != nullptr; op = unexpected_.next(*op)) {
-            if (deliver(held, *op)) {
-                return;
-            }
-        }
+        deliver_held();
         return;
     }
-    Receives& receives = bucket(held.source, held.got_tag).receives;
-    for (Operation* op = receives.front(); op != nullptr; op = receives.next(*op)) {
-        if (takes(*op, held.source, held.got_tag)) {
-            deliver(held, *op);
-            return;
-        }
+    if (Operation* op = taker(bucket(held.source, held.got_tag), held.source, held.got_tag); op != nullptr) {
+        deliver(held, *op);
     }
 }
 
@@ -349,9 +389,6 @@ void MatchQueue::finish_held(Held& held, Status status) noexcept {
 bool MatchQueue::deliver(Held& held, Operation& op) noexcept {
     Landing* landing = nullptr;
     if (op.kind == OpKind::multi_recv_unexpected) {
-        if (op.credits_.load(std::memory_order_acquire) == 0) {
-            return false;
-        }
         landing = land_multi(op, *held.source, held.got_tag, held.size);
         if (landing == nullptr) {
             return false;

@@ -48,7 +48,12 @@ class MatchQueue {
     // False: expected messages without a receive are dropped at once.
     void hold_expected(bool hold) noexcept { hold_expected_ = hold; }
 
-    bool empty() const noexcept { return posted_count_ == 0; }  // no receive is posted
+    // Held unexpected messages that wait for room in a multi-receive: deliver_held() when there may be some.
+    bool backlog() noexcept { return !held_unexpected_.empty() && !unexpected_.empty(); }
+    bool deliverable() noexcept;
+    void deliver_held() noexcept;
+
+    bool empty() const noexcept { return posted_count_ == 0 && landing_count_ == 0; }  // no receive is posted or written
     std::uint64_t held() const noexcept { return held_count_; }
 
  private:
@@ -73,6 +78,9 @@ class MatchQueue {
     void discard(Held* held) noexcept;
     Landing* land(Operation& op, Address& source, std::uint32_t tag, std::size_t size) noexcept;
     Landing* land_multi(Operation& op, Address& source, std::uint32_t tag, std::size_t size) noexcept;
+    Operation* taker() noexcept;
+    static Operation* taker(Bucket& b, const Address* source, std::uint32_t tag) noexcept;
+    static bool writing(Bucket& b, const Address* source, std::uint32_t tag) noexcept;
     bool deliver(Held& held, Operation& op) noexcept;
     void end_multi(Held& part, Status status) noexcept;
     void finish_held(Held& held, Status status) noexcept;
@@ -90,6 +98,7 @@ class MatchQueue {
     std::uint64_t held_count_ = 0;
     std::uint64_t held_bytes_ = 0;
     std::uint64_t posted_count_ = 0;
+    std::uint64_t landing_count_ = 0;  // messages being written into receives
     std::uint64_t expected_count_ = 0;
     bool hold_expected_ = true;
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "na/memory.hpp"
 
+#include <new>
+
 #include <fmt/format.h>
 
 #include "na/class.hpp"
@@ -111,16 +113,21 @@ void Memory::deregister() {
     }
 }
 
-plugin::Region* Memory::region() {
+plugin::Region* Memory::region() noexcept {
     if (plugin::Region* r = registered_.load(std::memory_order_acquire); r != nullptr) {
         return r;
     }
-    auto region = register_memory(MemoryKind::host, 0);
-    if (!region) {
-        NA_LOG_ERROR(mem, "cannot register memory: {}", region.error().message);
+    try {
+        auto region = register_memory(MemoryKind::host, 0);
+        if (!region) {
+            NA_LOG_ERROR(mem, "cannot register memory: {}", region.error().message);
+            return nullptr;
+        }
+        return *region;
+    } catch (const std::bad_alloc&) {
+        NA_LOG_ERROR(mem, "cannot register memory: out of memory");
         return nullptr;
     }
-    return *region;
 }
 
 std::size_t Memory::encoded_size() {

@@ -28,7 +28,7 @@ class Memory {
     Result<plugin::Region*> register_memory(MemoryKind kind, std::uint64_t device);
     void deregister();
     // Registers as host memory if nobody has yet; null with a logged error when that fails.
-    plugin::Region* region();
+    plugin::Region* region() noexcept;
 
     std::size_t encoded_size();
     Status encode(std::span<std::byte> out);

@@ -59,9 +59,11 @@ class Operation : public Op, public Landing {
     bool idle() const noexcept { return state_.load(std::memory_order_acquire) == State::idle; }
     State state() const noexcept { return state_.load(std::memory_order_relaxed); }
 
-    // Multi-receive: how many outcomes the owner can store before it gives room back. Given by the owner before the post and
-    // after it has dealt with an outcome; messages wait while there is none.
-    void add_credits(std::uint32_t n) noexcept { credits_.fetch_add(n, std::memory_order_release); }
+    // Multi-receive: how many outcomes the owner can store before it gives room back. Given by the owner before the post, and
+    // through Context::add_credits after it has dealt with an outcome; messages wait while there is none. True: there was
+    // none.
+    bool add_credits(std::uint32_t n) noexcept { return credits_.fetch_add(n, std::memory_order_release) == 0; }
+    std::uint32_t credits() const noexcept { return credits_.load(std::memory_order_acquire); }
 
  private:
     friend class Context;

@@ -58,10 +58,11 @@ class Waiter {
     template <typename Arm>
     void leave(Arm&& arm) noexcept {
         if (relied_on()) [[unlikely]] {
-            if (const void* who = owed_.exchange(nullptr, std::memory_order_relaxed); who != nullptr) {
-                armed_.store(who, std::memory_order_seq_cst);
+            const void* who = owed_.exchange(nullptr, std::memory_order_relaxed);
+            if (who != nullptr) {
+                armed_.store(who, std::memory_order_seq_cst);  // it shall look itself, and take the signal back
             }
-            if (!arm()) {
+            if (who != nullptr || !arm()) {
                 wake();
             }
         }

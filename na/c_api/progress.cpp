@@ -13,6 +13,17 @@ namespace {
 // Messages of one multi-receive that may wait for NA_Trigger at a time.
 constexpr std::size_t kMultiRecords = 256;
 
+// The record is free for another message. The last touch of the operation is the credit.
+void give_back(na_op_id_t& op, NaRecord& record) {
+    Context& context = *op.context;
+    {
+        const std::lock_guard guard(op.free_lock);
+        record.next_free = op.free_records;
+        op.free_records = &record;
+    }
+    context.add_credits(*op.op, 1);
+}
+
 void run_callback(NaRecord& record) {
     na_op_id_t* op = record.op;
     const Outcome outcome = record.outcome;
@@ -29,12 +40,14 @@ void run_callback(NaRecord& record) {
         case OpKind::multi_recv_unexpected:
             info.info.multi_recv_unexpected = {outcome.size, source, outcome.tag, outcome.data, outcome.last};
             if (&record != &op->record) {
-                const std::lock_guard guard(op->free_lock);
-                record.next_free = op->free_records;
-                op->free_records = &record;
+                give_back(*op, record);
             }
-            if (&record != &op->record) {
-                op->op->add_credits(1);
+            if (outcome.last) {
+                // Other threads may be on their way out of trigger with earlier records of this operation, which from here
+                // on is the user's to post again or to destroy.
+                while (op->op->credits() != op->records.size()) {
+                    util::cpu_relax();
+                }
             }
             break;
         case OpKind::recv_expected: info.info.recv_expected = {outcome.size}; break;
@@ -79,6 +92,7 @@ na_return_t NA_Context_destroy(na_class_t* na_class, na_context_t* context) {
         return NA_SUCCESS;
     }
     NA_C_REQUIRE(na_class != nullptr, ctx, "NULL class");
+    NA_C_REQUIRE(&core(context)->cls() == core(na_class), ctx, "the context is of another class");
     if (const auto can = core(context)->closable(); !can) {
         return failed<log::Outlet::ctx>(can.error());
     }
@@ -137,6 +151,7 @@ bool NA_Poll_try_wait(na_class_t* na_class, na_context_t* context) {
 na_return_t NA_Poll(na_class_t* na_class, na_context_t* context, unsigned int* count_p) {
     NA_C_REQUIRE(na_class != nullptr && context != nullptr, poll, "NULL argument");
     core(context)->poll();
+    core(context)->leave();
     if (count_p != nullptr) {
         *count_p = core(context)->completions().count();
     }
@@ -174,6 +189,10 @@ na_return_t NA_Trigger(na_context_t* context, unsigned int max_count, unsigned i
 
 na_return_t NA_Cancel(na_class_t* na_class, na_context_t* context, na_op_id_t* op_id) {
     NA_C_REQUIRE(na_class != nullptr && context != nullptr && op_id != nullptr, op, "NULL argument");
+    if (!op_id->pending.load(std::memory_order_acquire)) {
+        return NA_SUCCESS;  // completed, its callback has run or is running
+    }
+    NA_C_REQUIRE(op_id->context == core(context), op, "the operation was posted on another context");
     core(context)->cancel(*op_id->op);
     return NA_SUCCESS;
 }

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -51,6 +52,17 @@ void set_printer(Printer printer) noexcept;                         // null: fpr
 bool set_stream(std::string_view level, std::FILE* stream) noexcept;  // null: the default one
 std::string_view level_name(Level level) noexcept;
 
+// The same, formatted; out of memory costs the message, never more.
+template <typename... Args>
+void format(Outlet outlet, Level level, const char* file, int line, const char* function,
+            fmt::format_string<Args...> text, Args&&... args) noexcept {
+    try {
+        write(outlet, level, file, line, function, fmt::format(text, std::forward<Args>(args)...));
+    } catch (...) {
+        write(outlet, level, file, line, function, "(out of memory while formatting a message)");
+    }
+}
+
 // Text of the last error that was logged on this thread; empty if none. Valid until the next one.
 const std::string& last_error() noexcept;
 void set_last_error(std::string_view text) noexcept;
@@ -61,8 +73,7 @@ void set_last_error(std::string_view text) noexcept;
 #define NA_LOG_AT(outlet, level, ...)                                                              \
     do {                                                                                           \
         if ((level) <= ::na::log::Level::error || ::na::log::enabled((outlet), (level))) {         \
-            ::na::log::write((outlet), (level), __FILE__, __LINE__, __func__,                      \
-                             ::fmt::format(__VA_ARGS__));                                          \
+            ::na::log::format((outlet), (level), __FILE__, __LINE__, __func__, __VA_ARGS__);       \
         }                                                                                          \
     } while (0)
 #define NA_LOG_ERROR(outlet, ...) \

@@ -228,7 +228,9 @@ int main(int argc, char** argv) {
     }
     const pid_t server = fork();
     if (server == 0) {
-        _exit(serve(pipe_fds[1], calls));
+        const int rc = serve(pipe_fds[1], calls);
+        std::fflush(stdout);
+        _exit(rc);
     }
     close(pipe_fds[1]);
     char text[256] = {};

@@ -92,7 +92,8 @@ int main(int argc, char** argv) {
         Catch::clara::Opt(protocol,
                           "info string")["--protocol"]("transport under test: [class+]protocol") |
         Catch::clara::Opt(options.seed, "number")["--seed"]("start of every random choice") |
-        Catch::clara::Opt(options.limit_s, "seconds")["--limit"]("time that one case may take"));
+        Catch::clara::Opt(options.limit_s, "seconds")["--limit"]("time that one case may take") |
+        Catch::clara::Opt(options.rounds, "number")["--rounds"]("repetitions of crash tests"));
     if (const int error = session.applyCommandLine(argc, argv); error != 0) {
         return error;
     }

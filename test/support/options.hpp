@@ -12,6 +12,7 @@ struct Options {
     std::string protocol = "loop+loop";  // --protocol: the info string of the transport under test
     std::uint64_t seed = 1;              // --seed: every random choice of a test comes from it
     unsigned limit_s = 60;               // --limit: seconds that one case may take
+    unsigned rounds = 1;                 // --rounds: how often crash tests repeat what they do
 };
 Options& options() noexcept;
 

@@ -390,7 +390,8 @@ void Client::store_and_fetch(const std::string& path) {
     compare("after reading it back", memory.size(), memory.checksum(), file.size(), crc);
     print_moved("read back", "read and pushed by the server", fetched.size, fetched.chunks,
                 fetched.seconds);
-    fmt::print("  {:<10} {}\n", "stored at", stored.where);
+    fmt::print("  {:<10} {}{}\n", "stored at", stored.where,
+               options_.kept ? "" : " (until the end of this run)");
     std::fflush(stdout);
 }
 

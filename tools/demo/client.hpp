@@ -12,6 +12,7 @@ struct ClientOptions {
     unsigned calls = 20000;    // null RPCs to measure
     unsigned timeout_s = 120;  // longest wait for one answer; 0: for ever
     bool stop_server = false;  // at the end, whatever happened
+    bool kept = true;          // the server keeps what it stored, beyond this run
 };
 
 // Throws Failure on any error or mismatch.

@@ -142,6 +142,7 @@ std::string reap(pid_t server) {
 
 // The server in a child, the client here. The child is made before anything of the library exists.
 int run(demo::ServerOptions server_options, demo::ClientOptions client_options) {
+    client_options.kept = !server_options.directory.empty();
     const Folder folder(server_options.directory);
     server_options.directory = folder.path();
     int pipe[2] = {-1, -1};
@@ -246,6 +247,9 @@ int main(int argc, char** argv) {
         return app.exit(error) == 0 ? 0 : kUsage;
     }
 
+    if (std::getenv("HG_LOG_LEVEL") == nullptr) {
+        HG_Set_log_level("none");  // what goes wrong is said by whoever meets it, once
+    }
     demo::catch_signals();
     try {
         if (run_command->parsed()) {

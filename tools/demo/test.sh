@@ -29,7 +29,7 @@ expect() {
         cat out.txt >&2
         fail "status $rc instead of $status, or no \"$text\": $*"
     fi
-    echo "ok: $text ($*)"
+    echo "ok: status $rc${text:+, \"$text\"}: ${*:2}"
 }
 
 # start_server ARGUMENTS: in the background; sets $server and $address.
@@ -56,11 +56,10 @@ start_client() {
     fail "the client did not get as far as the calls"
 }
 
-# status_of PID: waits for it; prints its exit status.
-status_of() {
-    local rc=0
-    wait "$1" || rc=$?
-    echo "$rc"
+# await PID: waits for it; sets $status.
+await() {
+    status=0
+    wait "$1" 2>/dev/null || status=$?
 }
 
 : >empty
@@ -93,7 +92,8 @@ expect 0 "Usage" "$demo" --help
 start_server --directory kept --chunk 4096 --depth 2
 start_client one
 kill -9 "$client"
-[ "$(status_of "$client")" = 137 ] || fail "the client was not killed"
+await "$client"
+[ "$status" = 137 ] || fail "the client was not killed"
 head -c 67108864 /dev/zero >large
 "$demo" client --server "$address" large >client.txt 2>&1 &
 client=$!
@@ -103,7 +103,7 @@ for _ in $(seq 3000); do
     sleep 0.01
 done
 kill -9 "$client" 2>/dev/null || echo "note: the transfer was over before the client could be killed"
-status_of "$client" >/dev/null
+await "$client"
 client=""
 expect 0 "Everything matched." "$demo" client --server "$address" --calls 10 odd
 cmp odd kept/odd.stored
@@ -111,24 +111,27 @@ cmp odd kept/odd.stored
 # --- Ctrl-C at the client
 start_client one
 kill -INT "$client"
-[ "$(status_of "$client")" = 130 ] || fail "an interrupted client must end with 130"
+await "$client"
 client=""
+[ "$status" = 130 ] || fail "an interrupted client must end with 130, not $status"
+echo "ok: Ctrl-C"
 
 # --- a server that is told to end ends well, and leaves no partial file
 kill -TERM "$server"
-[ "$(status_of "$server")" = 0 ] || fail "the server did not end well"
+await "$server"
 server=""
+[ "$status" = 0 ] || fail "the server did not end well: $status"
 [ -z "$(find kept -name '*.part')" ] || fail "a partial file is left: $(ls kept)"
 
 # --- a server that dies is noticed
 start_server --directory kept
 start_client one
 kill -9 "$server"
-rc="$(status_of "$client")"
+await "$client"
 client=""
-if [ "$rc" != 1 ] || ! grep -q "the server has gone" client.txt; then
+if [ "$status" != 1 ] || ! grep -q "the server has gone" client.txt; then
     cat client.txt >&2
-    fail "status $rc; the death of the server must be told"
+    fail "status $status; the death of the server must be told"
 fi
 expect 1 "" "$demo" client --server "$address" one
 server=""

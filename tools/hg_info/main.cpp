@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <map>
 #include <string>
@@ -96,6 +97,9 @@ int main(int argc, char** argv) {
             return app.exit(error) == 0 ? 0 : 1;
         }
         options.protocol_given = protocol->count() > 0;
+        if (std::getenv("HG_LOG_LEVEL") == nullptr) {
+            HG_Set_log_level("none");  // what goes wrong is said below, once
+        }
         if (json) {
             options.format = info::Format::json;
         }

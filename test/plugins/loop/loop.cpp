@@ -30,6 +30,7 @@ using plugin::Posted;
 constexpr std::size_t kInstant = 1024;
 constexpr std::size_t kCredits = 256;
 constexpr std::size_t kDefaultMessage = 4096;
+constexpr std::size_t kMaxName = 256;
 constexpr std::string_view kScheme = "loop://";
 
 struct Mailbox;
@@ -51,12 +52,15 @@ struct Mailbox {
     std::vector<std::shared_ptr<Mailbox>> out_of_credit;  // to be signalled when there is room
     bool closed = false;
     bool armed = false;
+    bool credit = false;  // posts that were answered `again` may succeed now
     int event = -1;
 
     Mailbox() : event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
     ~Mailbox() { close(event); }
 
-    bool empty() const { return lanes[0].empty() && lanes[1].empty() && ended.empty() && lost.empty(); }
+    bool idle() const {
+        return lanes[0].empty() && lanes[1].empty() && ended.empty() && lost.empty() && !credit;
+    }
     void signal() const {  // the mutex is held
         if (armed) {
             const std::uint64_t one = 1;
@@ -69,8 +73,8 @@ class Domain;
 
 class Region final : public plugin::Region {
  public:
-    Region(Domain* owner, std::uint64_t key, std::vector<Segment> segments)
-        : segments(std::move(segments)), key_(key), owner_(owner) {}
+    Region(Domain* owner, std::uint64_t key, std::vector<Segment> list, Access access)
+        : segments(std::move(list)), key_(key), owner_(owner), access_(access) {}
     ~Region() override;
     std::size_t encode(std::span<std::byte> out) const override {
         if (out.size() >= sizeof key_) {
@@ -79,12 +83,20 @@ class Region final : public plugin::Region {
         return sizeof key_;
     }
     std::uint64_t key() const noexcept { return key_; }
+    bool permits(Access access, std::uint64_t offset, std::uint64_t size) const noexcept {
+        std::uint64_t length = 0;
+        for (const Segment& s : segments) {
+            length += s.length;
+        }
+        return allows(access_, access) && offset <= length && size <= length - offset;
+    }
 
     const std::vector<Segment> segments;  // empty: decoded
 
  private:
     const std::uint64_t key_;
     Domain* const owner_;  // null: decoded
+    const Access access_;
 };
 
 class Peer final : public plugin::Peer {
@@ -161,7 +173,10 @@ class Context final : public plugin::Context {
         }
         auto& lane = box->lanes[static_cast<std::size_t>(op.lane())];
         if (lane.size() >= kCredits) {
-            box->out_of_credit.push_back(box_);
+            auto& waiting = box->out_of_credit;
+            if (std::find(waiting.begin(), waiting.end(), box_) == waiting.end()) {
+                waiting.push_back(box_);
+            }
             return Posted::again();
         }
         lane.push_back(Message{.source = address_,
@@ -195,6 +210,7 @@ class Context final : public plugin::Context {
     std::size_t progress() override {
         std::size_t events = 0;
         std::unique_lock guard(box_->mutex);
+        box_->credit = false;
         if (box_->armed) {
             box_->armed = false;
             std::uint64_t count = 0;
@@ -221,6 +237,7 @@ class Context final : public plugin::Context {
             guard.unlock();
             {
                 const std::lock_guard other(waiting->mutex);
+                waiting->credit = true;
                 waiting->signal();
             }
             guard.lock();
@@ -252,31 +269,32 @@ class Context final : public plugin::Context {
     bool arm() override {
         const std::lock_guard guard(box_->mutex);
         box_->armed = true;
-        return box_->empty();
+        return box_->idle();
     }
 
  private:
     bool deliver(Lane lane, Message& m) {
-        plugin::Peer* peer = sink_.source(std::as_bytes(std::span(m.source)));
-        if (peer == nullptr) {
-            return true;
-        }
-        plugin::Arrival* arrival = sink_.arrive(lane, *peer, m.tag, m.bytes.size());
-        if (arrival != nullptr) {
-            if (arrival->data != nullptr && !m.bytes.empty()) {
-                std::memcpy(arrival->data, m.bytes.data(), m.bytes.size());
-            }
-            sink_.finish(arrival, Status::success);
-            if (m.sender != nullptr) {
-                const std::lock_guard guard(m.sender->mutex);
-                if (!m.sender->closed) {
-                    m.sender->ended.emplace_back(m.op, Status::success);
-                    m.sender->signal();
+        if (plugin::Peer* peer = sink_.source(std::as_bytes(std::span(m.source)))) {
+            plugin::Arrival* arrival = sink_.arrive(lane, *peer, m.tag, m.bytes.size());
+            if (arrival != nullptr) {
+                if (arrival->data != nullptr && !m.bytes.empty()) {
+                    std::memcpy(arrival->data, m.bytes.data(), m.bytes.size());
                 }
+                sink_.finish(arrival, Status::success);
+            }
+            sink_.release(*peer);
+            if (arrival == nullptr) {
+                return false;
             }
         }
-        sink_.release(*peer);
-        return arrival != nullptr;
+        if (m.sender != nullptr) {
+            const std::lock_guard guard(m.sender->mutex);
+            if (!m.sender->closed) {
+                m.sender->ended.emplace_back(m.op, Status::success);
+                m.sender->signal();
+            }
+        }
+        return true;
     }
 
     Posted transfer(Op& op, bool put) {
@@ -293,6 +311,10 @@ class Context final : public plugin::Context {
             std::vector<std::byte> staging(op.length);
             const auto& local = static_cast<Region*>(op.local)->segments;
             const auto& remote = it->second->segments;
+            // The core has checked what the descriptor claims: here against what it stands for.
+            if (!it->second->permits(put ? Access::write : Access::read, op.remote_offset, op.length)) {
+                return Posted::failed(Status::permission);
+            }
             copy_segments(put ? local : remote, put ? op.local_offset : op.remote_offset, staging.data(), op.length, true);
             copy_segments(put ? remote : local, put ? op.remote_offset : op.local_offset, staging.data(), op.length, false);
         }
@@ -368,23 +390,25 @@ class Domain final : public plugin::Domain {
     std::string self_uri() const override { return std::string(kScheme) + address_; }
 
     Result<std::unique_ptr<plugin::Peer>> connect(std::string_view uri) override {
-        if (!uri.starts_with(kScheme) || uri.size() == kScheme.size()) {
-            return Error{Status::invalid_arg, fmt::format("\"{}\" is no address of this transport: {}<name>", uri, kScheme)};
+        if (!uri.starts_with(kScheme) || uri.size() == kScheme.size() || uri.size() - kScheme.size() > kMaxName) {
+            return Error{Status::invalid_arg,
+                         fmt::format("\"{}\" is no address of this transport: {}<name of up to {} characters>", uri, kScheme,
+                                     kMaxName)};
         }
         return std::unique_ptr<plugin::Peer>(new Peer(std::string(uri.substr(kScheme.size()))));
     }
     Result<std::unique_ptr<plugin::Peer>> decode_peer(std::span<const std::byte> identity) override {
-        if (identity.empty() || identity.size() > 256) {
+        if (identity.empty() || identity.size() > kMaxName) {
             return Error{Status::protocol_error, "malformed address"};
         }
         return std::unique_ptr<plugin::Peer>(
             new Peer(std::string(reinterpret_cast<const char*>(identity.data()), identity.size())));
     }
-    Result<std::unique_ptr<plugin::Region>> register_memory(std::span<const Segment> segments, Access, MemoryKind,
-                                                            std::uint64_t) override {
+    Result<std::unique_ptr<plugin::Region>> register_memory(std::span<const Segment> segments, Access access,
+                                                            MemoryKind, std::uint64_t) override {
         World& w = world();
         const std::lock_guard guard(w.mutex);
-        auto region = std::make_unique<Region>(this, w.next++, std::vector<Segment>(segments.begin(), segments.end()));
+        auto region = std::make_unique<Region>(this, w.next++, std::vector<Segment>(segments.begin(), segments.end()), access);
         w.regions[region->key()] = region.get();
         return std::unique_ptr<plugin::Region>(std::move(region));
     }
@@ -394,7 +418,7 @@ class Domain final : public plugin::Domain {
             return Error{Status::protocol_error, "malformed region"};
         }
         std::memcpy(&key, encoded.data(), sizeof key);
-        return std::unique_ptr<plugin::Region>(new Region(nullptr, key, {}));
+        return std::unique_ptr<plugin::Region>(new Region(nullptr, key, {}, Access::none));
     }
     Result<std::unique_ptr<plugin::Context>> open_context(std::uint8_t id, plugin::Sink& sink) override {
         if (world().find(address_, id) != nullptr) {
@@ -422,6 +446,9 @@ class Plugin final : public plugin::Plugin {
     Result<std::unique_ptr<plugin::Domain>> open(const plugin::OpenSpec& spec) override {
         if (spec.protocol != "loop") {
             return Error{Status::protonosupport, fmt::format("class loop has no protocol \"{}\": use loop", spec.protocol)};
+        }
+        if (spec.host.size() > kMaxName) {
+            return Error{Status::invalid_arg, fmt::format("a name of {} characters: {} at most", spec.host.size(), kMaxName)};
         }
         World& w = world();
         const std::lock_guard guard(w.mutex);

@@ -43,17 +43,23 @@ T must(na::Result<T> result) {
 // An endpoint. Destroyed only when nothing of it is in use, which its members check.
 struct Endpoint {
     std::unique_ptr<na::Class> cls;
+    std::unique_ptr<na::Class> sm;  // null: one rail. Another loop stands for shared memory.
     std::unique_ptr<na::Context> context;
+    std::unique_ptr<na::Context> sm_context;
     std::unique_ptr<Space> space;
     std::unique_ptr<Engine> engine;
     std::atomic<int> wakes{0};
 
-    explicit Endpoint(na::InitInfo info = {}) {
+    explicit Endpoint(na::InitInfo info = {}, bool two_rails = false) {
         cls = must(na::Class::open("loop+loop", true, info));
         context = must(na::Context::open(*cls, 0));
-        space = std::make_unique<Space>(bulk::Rails{.net = cls.get()}, this);
+        if (two_rails) {
+            sm = must(na::Class::open("loop+loop", true, info));
+            sm_context = must(na::Context::open(*sm, 0));
+        }
+        space = std::make_unique<Space>(bulk::Rails{.net = cls.get(), .sm = sm.get()}, this);
         engine = std::make_unique<Engine>(
-            *space, bulk::ContextRails{.net = context.get()},
+            *space, bulk::ContextRails{.net = context.get(), .sm = sm_context.get()},
             [](void* self) noexcept { ++static_cast<Endpoint*>(self)->wakes; }, this);
     }
     ~Endpoint() {
@@ -61,9 +67,13 @@ struct Endpoint {
         CHECK(space->live() == 0);
         engine.reset();
         context.reset();
+        sm_context.reset();
     }
     void poll() {
         context->poll();
+        if (sm_context != nullptr) {
+            sm_context->poll();
+        }
         engine->progress();
     }
 };

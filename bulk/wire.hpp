@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Descriptors on the wire. Every length and flag that comes in is checked before it is used;
+// nothing is allocated that the received bytes do not pay for.
+//
+// Format (`v`: LEB128 variable-length unsigned integer, shortest form; others little-endian):
+//   u8 version | u8 flags | v segment count | v total length
+//   lengths    v each, only with more than one segment; their sum is the total length
+//   net        flag net:   u16 protocol tag | v groups | groups x (v size, na::Memory bytes)
+//   sm         flag sm:                       v groups | groups x (v size, na::Memory bytes)
+//   owner      flag owner: v size | encoded address | u8 context id
+//   contents   flag eager: all bytes, in segment order
+// The segments of a rail's groups cover the total length in order, empty segments left out.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "bulk/bulk.hpp"
+
+namespace bulk {
+
+// What to put into the bytes; what does not apply to the descriptor is ignored.
+struct WireOptions {
+    bool eager = false;  // the contents, where peers may read them
+    bool sm = false;     // registrations for shared memory
+};
+
+// Bytes that encode() writes with the same options.
+std::size_t encoded_size(const Bulk& bulk, WireOptions options);
+
+// Answers the bytes written. Remote descriptors too. overflow: `out` is too small; anything else
+// comes from the transport.
+Result<std::size_t> encode(const Bulk& bulk, WireOptions options, std::span<std::byte> out);
+
+// Untrusted bytes, at least as many as encode() wrote; more are ignored. The owner, if any, is not
+// resolved. overflow: ends too early. protocol_error: contradicts itself. protonosupport: no rail
+// of `space` can read it. nomem.
+Result<BulkRef> decode(Space& space, std::span<const std::byte> bytes);
+
+}  // namespace bulk

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Handle functions of mercury.h: life, properties, structures, buffers.
+#include <cstddef>
+
+#include "hg/c_api/codec.hpp"
+#include "hg/c_api/handles.hpp"
+
+using namespace hg;
+using hg::c_api::code;
+using hg::c_api::core;
+using na::Lane;
+using na::Status;
+
+static_assert(sizeof(Info) == sizeof(struct hg_info) &&
+                  offsetof(Info, cls) == offsetof(struct hg_info, hg_class) &&
+                  offsetof(Info, context) == offsetof(struct hg_info, context) &&
+                  offsetof(Info, addr) == offsetof(struct hg_info, addr) &&
+                  offsetof(Info, id) == offsetof(struct hg_info, id) &&
+                  offsetof(Info, context_id) == offsetof(struct hg_info, context_id),
+              "HG_Get_info hands Info out as struct hg_info");
+
+namespace {
+
+hg_proc_cb_t input_proc(const Handle& h) noexcept {
+    const Registration* r = h.registration();
+    return r == nullptr ? nullptr : reinterpret_cast<hg_proc_cb_t>(r->functions().encode_input);
+}
+
+hg_proc_cb_t output_proc(const Handle& h) noexcept {
+    const Registration* r = h.registration();
+    return r == nullptr ? nullptr : reinterpret_cast<hg_proc_cb_t>(r->functions().encode_output);
+}
+
+hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Payload& payload,
+                std::size_t offset) {
+    if (proc == nullptr || !payload.valid) [[unlikely]] {
+        NA_LOG_ERROR(rpc, "RPC {:#x}: {}", h.info().id,
+                     proc == nullptr ? "it has no such structure"
+                                     : "nothing was received, or it was released");
+        return HG_FAULT;
+    }
+    try {
+        const Status s = c_api::decode(h, proc, structure, payload, offset);
+        if (ok(s)) [[likely]] {
+            h.ref();
+        }
+        return code(s);
+    } catch (const std::bad_alloc&) {
+        return HG_NOMEM;
+    }
+}
+
+hg_return_t free_structure(Handle& h, hg_proc_cb_t proc, void* structure) {
+    if (proc == nullptr) {
+        NA_LOG_ERROR(rpc, "RPC {:#x}: it has no such structure", h.info().id);
+        return HG_FAULT;
+    }
+    try {
+        const Status s = c_api::free(h, proc, structure);
+        HG_C_REQUIRE(h.unref(), rpc, "the structure was freed already");
+        return code(s);
+    } catch (const std::bad_alloc&) {
+        return HG_NOMEM;
+    }
+}
+
+hg_return_t give(std::span<std::byte> bytes, void** buf_p, hg_size_t* size_p) noexcept {
+    *buf_p = bytes.data();
+    *size_p = bytes.size();
+    return HG_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+hg_return_t HG_Create(hg_context_t* context, hg_addr_t addr, hg_id_t id, hg_handle_t* handle_p) {
+    HG_C_REQUIRE(context != nullptr, rpc, "context is NULL");
+    HG_C_REQUIRE(handle_p != nullptr, rpc, "handle_p is NULL");
+    try {
+        auto made = core(context)->create_handle(core(addr), id);
+        if (!made) {
+            return c_api::failed<na::log::Outlet::rpc>(made.error());
+        }
+        *handle_p = c_api::handle(*made);
+        return HG_SUCCESS;
+    } catch (const std::bad_alloc&) {
+        return HG_NOMEM;
+    }
+}
+
+hg_return_t HG_Destroy(hg_handle_t handle) {
+    if (handle == HG_HANDLE_NULL) {
+        return HG_SUCCESS;
+    }
+    HG_C_REQUIRE(core(handle)->unref(), rpc, "the handle was destroyed already");
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    try {
+        const Status s = core(handle)->reset(core(addr), id);
+        if (!ok(s)) {
+            NA_LOG_ERROR(rpc, "cannot reset a handle: {}",
+                         s == Status::busy ? "its RPC is in flight"
+                         : s == Status::noentry
+                             ? "no RPC is registered under this id"
+                             : "the address is of another class, or the handle a target's");
+        }
+        return code(s);
+    } catch (const std::bad_alloc&) {
+        return HG_NOMEM;
+    }
+}
+
+hg_return_t HG_Ref_incr(hg_handle_t handle) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    core(handle)->ref();
+    return HG_SUCCESS;
+}
+
+int32_t HG_Ref_get(hg_handle_t handle) {
+    return handle == HG_HANDLE_NULL ? -1 : core(handle)->refs();
+}
+
+const struct hg_info* HG_Get_info(hg_handle_t handle) {
+    return handle == HG_HANDLE_NULL
+               ? nullptr
+               : reinterpret_cast<const struct hg_info*>(&core(handle)->info());
+}
+
+hg_return_t HG_Set_data(hg_handle_t handle, void* data, void (*free_callback)(void*)) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    core(handle)->set_data(data, free_callback);
+    return HG_SUCCESS;
+}
+
+void* HG_Get_data(hg_handle_t handle) {
+    return handle == HG_HANDLE_NULL ? nullptr : core(handle)->data();
+}
+
+hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    HG_C_REQUIRE(!core(handle)->is_target(), rpc, "the handle is a target's");
+    core(handle)->set_target_id(id);
+    return HG_SUCCESS;
+}
+
+// --- structures
+// ------------------------------------------------------------------------------------------------------
+
+hg_size_t HG_Get_input_payload_size(hg_handle_t handle) {
+    return handle == HG_HANDLE_NULL
+               ? 0
+               : core(handle)->input().size(core(handle)->info().cls->offset(Lane::unexpected));
+}
+
+hg_size_t HG_Get_output_payload_size(hg_handle_t handle) {
+    return handle == HG_HANDLE_NULL
+               ? 0
+               : core(handle)->output().size(core(handle)->info().cls->offset(Lane::expected));
+}
+
+hg_return_t HG_Get_input(hg_handle_t handle, void* in_struct) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    HG_C_REQUIRE(in_struct != nullptr, rpc, "in_struct is NULL");
+    Handle& h = *core(handle);
+    const hg_return_t ret =
+        get(h, input_proc(h), in_struct, h.input(), h.info().cls->offset(Lane::unexpected));
+    if (ret == HG_SUCCESS && h.info().cls->options().release_input_early) {
+        h.release_input();
+    }
+    return ret;
+}
+
+hg_return_t HG_Free_input(hg_handle_t handle, void* in_struct) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    HG_C_REQUIRE(in_struct != nullptr, rpc, "in_struct is NULL");
+    return free_structure(*core(handle), input_proc(*core(handle)), in_struct);
+}
+
+hg_return_t HG_Get_output(hg_handle_t handle, void* out_struct) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    HG_C_REQUIRE(out_struct != nullptr, rpc, "out_struct is NULL");
+    Handle& h = *core(handle);
+    return get(h, output_proc(h), out_struct, h.output(), h.info().cls->offset(Lane::expected));
+}
+
+hg_return_t HG_Free_output(hg_handle_t handle, void* out_struct) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    HG_C_REQUIRE(out_struct != nullptr, rpc, "out_struct is NULL");
+    return free_structure(*core(handle), output_proc(*core(handle)), out_struct);
+}
+
+// --- raw buffers
+// -----------------------------------------------------------------------------------------------------
+
+hg_return_t HG_Get_input_buf(hg_handle_t handle, void** in_buf_p, hg_size_t* in_buf_size_p) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    HG_C_REQUIRE(in_buf_p != nullptr && in_buf_size_p != nullptr, rpc,
+                 "in_buf_p or in_buf_size_p is NULL");
+    const Handle& h = *core(handle);
+    if (!h.is_target()) {
+        return give(h.input_space(), in_buf_p, in_buf_size_p);
+    }
+    if (!h.input().valid) {
+        NA_LOG_ERROR(rpc, "RPC {:#x}: its input was released", h.info().id);
+        return HG_FAULT;
+    }
+    return give(h.input().message, in_buf_p, in_buf_size_p);
+}
+
+hg_return_t HG_Release_input_buf(hg_handle_t handle) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    HG_C_REQUIRE(core(handle)->is_target(), rpc, "the handle is an origin's");
+    core(handle)->release_input();
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Get_output_buf(hg_handle_t handle, void** out_buf_p, hg_size_t* out_buf_size_p) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    HG_C_REQUIRE(out_buf_p != nullptr && out_buf_size_p != nullptr, rpc,
+                 "out_buf_p or out_buf_size_p is NULL");
+    const Handle& h = *core(handle);
+    if (h.is_target()) {
+        return give(h.output_space(), out_buf_p, out_buf_size_p);
+    }
+    if (!h.output().valid) {
+        NA_LOG_ERROR(rpc, "RPC {:#x}: there is no output", h.info().id);
+        return HG_FAULT;
+    }
+    return give(h.output().message, out_buf_p, out_buf_size_p);
+}
+
+hg_return_t HG_Get_input_extra_buf(hg_handle_t handle, void** in_buf_p, hg_size_t* in_buf_size_p) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    HG_C_REQUIRE(in_buf_p != nullptr && in_buf_size_p != nullptr, rpc,
+                 "in_buf_p or in_buf_size_p is NULL");
+    return give(core(handle)->input().beyond, in_buf_p, in_buf_size_p);
+}
+
+hg_return_t HG_Get_output_extra_buf(hg_handle_t handle, void** out_buf_p,
+                                    hg_size_t* out_buf_size_p) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    HG_C_REQUIRE(out_buf_p != nullptr && out_buf_size_p != nullptr, rpc,
+                 "out_buf_p or out_buf_size_p is NULL");
+    return give(core(handle)->output().beyond, out_buf_p, out_buf_size_p);
+}
+
+}  // extern "C"

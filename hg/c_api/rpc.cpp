@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Forward, respond and cancel of mercury.h.
+#include "hg/c_api/codec.hpp"
+#include "hg/c_api/handles.hpp"
+
+using namespace hg;
+using hg::c_api::code;
+using hg::c_api::core;
+using na::Lane;
+using na::Status;
+
+namespace {
+
+void run_forward(Handle& h, Status status, Callback::Opaque user, void* arg) {
+    struct hg_cb_info info = {};
+    info.info.forward.handle = c_api::handle(&h);
+    info.arg = arg;
+    info.type = HG_CB_FORWARD;
+    info.ret = code(status);
+    (void)reinterpret_cast<hg_cb_t>(user)(&info);
+}
+
+void run_respond(Handle& h, Status status, Callback::Opaque user, void* arg) {
+    struct hg_cb_info info = {};
+    info.info.respond.handle = c_api::handle(&h);
+    info.arg = arg;
+    info.type = HG_CB_RESPOND;
+    info.ret = code(status);
+    (void)reinterpret_cast<hg_cb_t>(user)(&info);
+}
+
+Callback callback_of(void (*run)(Handle&, Status, Callback::Opaque, void*), hg_cb_t user,
+                     void* arg) noexcept {
+    return user == nullptr
+               ? Callback{}
+               : Callback{.run = run, .user = reinterpret_cast<Callback::Opaque>(user), .arg = arg};
+}
+
+const char* why_not_forward(Status s) noexcept {
+    switch (s) {
+        case Status::busy:
+            return "the handle's last RPC is in flight";
+        case Status::fault:
+            return "the RPC is no longer registered";
+        default:
+            return "no address or no RPC is set, or the handle is a target's";
+    }
+}
+
+const char* why_not_respond(Status s) noexcept {
+    switch (s) {
+        case Status::busy:
+            return "it was responded to already";
+        case Status::opnotsupported:
+            return "it is one-way";
+        default:
+            return "the handle is an origin's";
+    }
+}
+
+Status forward(Handle& h, const Callback& callback, void* in_struct) {
+    Status s = h.claim();
+    if (!ok(s)) [[unlikely]] {
+        NA_LOG_ERROR(rpc, "cannot forward RPC {:#x}: {}", h.info().id, why_not_forward(s));
+        return s;
+    }
+    c_api::Encoded e;
+    try {
+        s = c_api::encode(
+            h, reinterpret_cast<hg_proc_cb_t>(h.registration()->functions().encode_input),
+            in_struct, h.input_space(), h.info().cls->offset(Lane::unexpected), e);
+    } catch (const std::bad_alloc&) {
+        s = Status::nomem;
+    }
+    if (!ok(s)) [[unlikely]] {
+        h.unclaim();
+        return s;
+    }
+    Context& context = h.context();
+    s = h.forward(e.size, callback, e.beyond, e.beyond_size);
+    if (!ok(s)) [[unlikely]] {
+        context.overflow().give(e.beyond);
+    }
+    return s;
+}
+
+Status respond(Handle& h, const Callback& callback, void* out_struct) {
+    Status s = h.claim_response();
+    if (!ok(s)) [[unlikely]] {
+        NA_LOG_ERROR(rpc, "cannot respond to RPC {:#x}: {}", h.info().id, why_not_respond(s));
+        return s;
+    }
+    c_api::Encoded e;
+    try {
+        s = c_api::encode(
+            h, reinterpret_cast<hg_proc_cb_t>(h.registration()->functions().encode_output),
+            out_struct, h.output_space(), h.info().cls->offset(Lane::expected), e);
+    } catch (const std::bad_alloc&) {
+        s = Status::nomem;
+    }
+    if (!ok(s)) [[unlikely]] {
+        h.unclaim_response();
+        return s;
+    }
+    Context& context = h.context();
+    s = h.respond(e.size, callback, e.beyond, e.beyond_size);
+    if (!ok(s)) [[unlikely]] {
+        context.overflow().give(e.beyond);
+    }
+    return s;
+}
+
+}  // namespace
+
+extern "C" {
+
+hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void* arg, void* in_struct) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    return code(forward(*core(handle), callback_of(run_forward, callback, arg), in_struct));
+}
+
+hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void* arg, void* out_struct) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    return code(respond(*core(handle), callback_of(run_respond, callback, arg), out_struct));
+}
+
+hg_return_t HG_Respond_error(hg_handle_t handle, hg_cb_t callback, void* arg, hg_return_t ret) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    HG_C_REQUIRE(static_cast<unsigned>(ret) - 1U < static_cast<unsigned>(HG_RETURN_MAX) - 1U, rpc,
+                 "no error code to respond with");
+    Handle& h = *core(handle);
+    const Status s = h.claim_response();
+    if (!ok(s)) {
+        NA_LOG_ERROR(rpc, "cannot respond to RPC {:#x}: {}", h.info().id, why_not_respond(s));
+        return code(s);
+    }
+    return code(h.respond_error(c_api::status(ret), callback_of(run_respond, callback, arg)));
+}
+
+hg_return_t HG_Cancel(hg_handle_t handle) {
+    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    core(handle)->cancel();
+    return HG_SUCCESS;
+}
+
+}  // extern "C"

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ending an RPC early, and what comes for it afterwards.
+//
+// A canceled RPC whose request has left may still be answered. The answer has to be received, for
+// two reasons: the transport would keep it for a receive to come, and a target whose response is
+// beyond the eager size waits for its acknowledgement. So another handle, the straggler, takes the
+// place of the canceled one until the answer comes, or the peer goes, or the context.
+#include <new>
+#include <utility>
+
+#include "hg/context.hpp"
+#include "hg/handle.hpp"
+#include "hg/loopback.hpp"
+
+namespace hg {
+
+using na::Lane;
+using na::Status;
+
+namespace {
+
+// Beyond this, answers that come late are the transport's to drop.
+constexpr std::uint32_t kMaxStragglers = 1024;
+
+}  // namespace
+
+void Handle::cancel() noexcept {
+    const Stage now = stage();
+    if (now == Stage::in_flight) {
+        cancel_asked_.store(true, std::memory_order_seq_cst);
+        if (looped_) {
+            Loopback::cancel(*this);
+            return;
+        }
+    } else if (now != Stage::straggler && !(now == Stage::answered && !looped_)) {
+        return;  // not in flight
+    }
+    na::Context& na = port_->na();
+    na.cancel(*kit_->send);
+    na.cancel(*kit_->recv);
+    if (const bulk::TransferId id = transfer_id_.load(std::memory_order_seq_cst); id != 0) {
+        info_.context->bulk_->cancel(id);
+    }
+    info_.context->settle();
+}
+
+// From the work queue, in the place of the end of a canceled RPC.
+void Handle::leave_straggler(Completion& c) {
+    Handle& h = of(c);
+    Context& context = *h.info_.context;
+    if (context.stragglers_.fetch_add(1, std::memory_order_relaxed) < kMaxStragglers) {
+        try {
+            Handle* straggler = context.handles_->take(*h.port_, HandlePool::Hook::skip);
+            if (straggler->post_straggler(h)) {
+                h.finish(&Handle::run_forward);
+                context.settle();
+                return;
+            }
+        } catch (const std::bad_alloc&) {
+            // As if there were too many.
+        }
+    }
+    context.stragglers_.fetch_sub(1, std::memory_order_relaxed);
+    h.finish(&Handle::run_forward);
+}
+
+bool Handle::post_straggler(const Handle& canceled) noexcept {
+    target_ = false;
+    canceled.info_.addr->ref();
+    info_.addr = canceled.info_.addr;
+    info_.context_id = canceled.info_.context_id;
+    tag_ = canceled.tag_;
+    cookie_ = canceled.cookie_;
+    stage_.store(Stage::straggler, std::memory_order_release);
+    kit_->recv->handler = &Handle::on_straggler;
+    const Status s =
+        port_->na().recv_expected(*kit_->recv, peer(), info_.context_id, tag_, kit_->output,
+                                  port_->size(Lane::expected), kit_->region);
+    if (!ok(s)) {
+        AddressRef::adopt(std::exchange(info_.addr, nullptr)).reset();
+        info_.context->handles_->give(*this);
+        return false;
+    }
+    return true;
+}
+
+void Handle::on_straggler(na::Operation& op, const na::Outcome& o) noexcept {
+    Handle& h = of(op);
+    const std::size_t headroom = h.port_->headroom(Lane::expected);
+    if (ok(o.status) && o.size >= headroom) {
+        wire::Response response;
+        const wire::Received received =
+            wire::decode(std::span(h.kit_->output + headroom, o.size - headroom), response);
+        if (ok(received.status) && response.cookie == h.cookie_ &&
+            (response.flags & wire::kOverflow) != 0) {
+            h.defer(&Handle::acknowledge_straggler);
+            return;
+        }
+    }
+    h.defer(&Handle::straggler_ended);
+}
+
+void Handle::acknowledge_straggler(Completion& c) {
+    Handle& h = of(c);
+    if (!ok(h.send_ack(Status::canceled, &Handle::on_straggler_acknowledged))) {
+        straggler_ended(h);
+    }
+}
+
+void Handle::on_straggler_acknowledged(na::Operation& op, const na::Outcome&) noexcept {
+    of(op).defer(&Handle::straggler_ended);
+}
+
+void Handle::straggler_ended(Completion& c) {
+    Handle& h = of(c);
+    Context& context = *h.info_.context;
+    AddressRef::adopt(std::exchange(h.info_.addr, nullptr)).reset();
+    h.info_.context_id = 0;
+    context.handles_->give(h);
+    context.stragglers_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+}  // namespace hg

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Origin: from the response, or whatever ended the RPC, to the user's callback.
+#include "hg/context.hpp"
+#include "hg/handle.hpp"
+#include "na/util/log.hpp"
+
+namespace hg {
+
+using na::Lane;
+using na::Status;
+
+void Handle::on_response(na::Operation& op, const na::Outcome& o) noexcept {
+    Handle& h = of(op);
+    if (ok(o.status)) [[likely]] {
+        h.take_response(o.size);
+    } else {
+        h.answer_canceled_ = o.status == Status::canceled;
+        h.note(o.status);
+    }
+    h.forward_part_ended();
+}
+
+// Checks what came into kit_->output: `size` bytes, headroom included.
+void Handle::take_response(std::size_t size) noexcept {
+    Counters& counters = port_->counters;
+    counters.responses_received.add();
+    const std::size_t headroom = port_->headroom(Lane::expected);
+    const std::span<std::byte> message = size < headroom
+                                             ? std::span<std::byte>{}
+                                             : std::span(kit_->output + headroom, size - headroom);
+    wire::Response response;
+    wire::Received received = wire::decode(message, response);
+    if (ok(received.status)) [[likely]] {
+        const bool overflow = (response.flags & wire::kOverflow) != 0;
+        if (response.cookie != cookie_) {
+            received = {Status::protocol_error, "a response to another request", {}};
+        } else if (overflow && (one_way_ || !ok(response.code))) {
+            received = {
+                Status::protocol_error, "a response beyond the eager size where none is due", {}};
+        } else if (ok(response.code) && !one_way_ &&
+                   received.payload.size() < info_.cls->offset(Lane::expected)) {
+            received = {Status::protocol_error,
+                        "a response shorter than the output offset of this class",
+                        {}};
+        }
+    }
+    if (!ok(received.status)) [[unlikely]] {
+        counters.malformed.add();
+        NA_LOG_WARNING(rpc, "RPC {:#x}: {}", info_.id, received.what);
+        note(received.status);
+        return;
+    }
+    flags_ = response.flags;
+    if (!ok(response.code)) {
+        note(response.code);
+        return;
+    }
+    if (!one_way_) {
+        output_ = {.message = message.subspan(wire::kResponseSize), .beyond = {}, .valid = true};
+        if ((flags_ & wire::kOverflow) != 0) [[unlikely]] {
+            counters.responses_overflow.add();
+            ack_wanted_ = true;
+        }
+    }
+}
+
+void Handle::forward_part_ended() noexcept {
+    if (end_part()) {
+        forward_ended();
+    }
+}
+
+// Request sent, answer there, or either failed. May run inside a handler.
+void Handle::forward_ended() noexcept {
+    if (ack_wanted_) [[unlikely]] {
+        defer(
+            &Handle::pull_output);  // whatever the status: the target waits for the acknowledgement
+        return;
+    }
+    if (answer_canceled_ && request_sent_) [[unlikely]] {
+        defer(&Handle::leave_straggler);
+        return;
+    }
+    finish(&Handle::run_forward);
+}
+
+void Handle::run_forward(Completion& c) {
+    Handle& h = of(c);
+    const Callback callback = h.callback_;
+    const Status status = h.status_.load(std::memory_order_relaxed);
+    if (!ok(status)) [[unlikely]] {
+        h.output_ = {};
+    }
+    if (h.input_block_ != nullptr) [[unlikely]] {
+        h.info_.context->overflow_.give(std::exchange(h.input_block_, nullptr));
+    }
+    // The callback may use the handle for the next RPC.
+    h.stage_.store(Stage::idle, std::memory_order_release);
+    if (callback.run != nullptr) {
+        callback.run(h, status, callback.user, callback.arg);
+    }
+    h.unref();
+}
+
+}  // namespace hg

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "hg/context.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "na/util/log.hpp"
+
+namespace hg {
+namespace {
+
+using na::Error;
+using na::Result;
+using na::Status;
+using Stage = Handle::Stage;
+
+constexpr auto kCloseTime = std::chrono::seconds(2);
+// Receives are posted in small steps, as they are needed, up to the budget: a handle that is used
+// often stays in the cache, and a context that gets few requests stays small.
+constexpr std::int32_t kPostStep = 16;
+constexpr std::int32_t kPostLow = 4;
+
+}  // namespace
+
+Context::Context(Class& cls, std::uint8_t id)
+    : cls_(cls),
+      id_(id),
+      threaded_(cls.threaded()),
+      done_(threaded_),
+      work_(threaded_),
+      overflow_(cls, threaded_),
+      loop_lock_(threaded_) {}
+
+Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id) {
+    std::unique_ptr<Context> context(new Context(cls, id));
+    auto net = na::Context::open(cls.net(), id);
+    if (!net) {
+        return std::move(net).error();
+    }
+    context->net_ = std::make_unique<Port>(*context, bulk::Rail::net, std::move(*net));
+    if (cls.sm() != nullptr) {
+        auto sm = na::Context::open(*cls.sm(), id);
+        if (!sm) {
+            return std::move(sm).error();
+        }
+        context->sm_ = std::make_unique<Port>(*context, bulk::Rail::sm, std::move(*sm));
+    }
+    context->bulk_ = std::make_unique<bulk::Engine>(
+        cls.space(), bulk::ContextRails{.net = &context->net(), .sm = context->sm()},
+        [](void* arg) noexcept { static_cast<Context*>(arg)->announce(); }, context.get());
+    if (const Status s = context->open_waiter(); !ok(s)) {
+        return Error{s, "no descriptor to wait on (raise the limit on open files?)"};
+    }
+    context->handles_ = std::make_unique<HandlePool>(*context);
+    if (const Status s = cls.enter(*context); !ok(s)) {
+        return Error{s, fmt::format("context {} exists already", id)};
+    }
+    context->entered_ = true;
+    if (cls.listening()) {
+        context->accepting_.store(true, std::memory_order_relaxed);
+        for (Port* port : {context->net_.get(), context->sm_.get()}) {
+            if (port != nullptr) {
+                context->post_requests(*port);
+                if (port->posted() == 0) {
+                    (void)context->unpost();
+                    return Error{Status::nomem, "no receive for requests could be posted"};
+                }
+            }
+        }
+    }
+    return context;
+}
+
+// A transport that cannot be waited on, or must not be, makes this context poll.
+Status Context::open_waiter() {
+    for (const Port* port : {net_.get(), sm_.get()}) {
+        if (port != nullptr && port->na().wait_fd() < 0) {
+            return Status::success;
+        }
+    }
+    if (const Status s = waiter_.open(); !ok(s)) {
+        return s;
+    }
+    for (const Port* port : {net_.get(), sm_.get()}) {
+        if (port != nullptr) {
+            if (const Status s = waiter_.add(port->na().wait_fd()); !ok(s)) {
+                return s;
+            }
+        }
+    }
+    return Status::success;
+}
+
+Context::~Context() {
+    if (entered_) {
+        cls_.leave(*this);
+    }
+    if (user.release != nullptr) {
+        user.release(user.data);
+    }
+    bulk_.reset();
+    handles_.reset();
+}
+
+// --- requests
+// --------------------------------------------------------------------------------------------------------
+
+void Context::post_requests(Port& port) noexcept {
+    for (std::int32_t i = 0; i < kPostStep && accepting_.load(std::memory_order_seq_cst); ++i) {
+        if (!port.enter_budget() &&
+            !(port.posted() == 0 && port.raise_budget() && port.enter_budget())) {
+            return;
+        }
+        Handle* handle = nullptr;
+        try {
+            handle = handles_->take(port);
+        } catch (const std::bad_alloc&) {
+            NA_LOG_ERROR(rpc, "out of memory: no further requests are received at a time");
+        }
+        if (handle == nullptr) {
+            port.leave_budget();
+            return;
+        }
+        handle->post_request();
+    }
+}
+
+void Context::request_taken(Port& port) noexcept {
+    if (port.request_taken() > kPostLow) [[likely]] {
+        return;
+    }
+    Grow& grow = grow_[bulk::index(port.rail())];
+    if (!grow.pending.exchange(true, std::memory_order_acq_rel)) {
+        grow.port = &port;
+        grow.run = [](Completion& c) {
+            auto& g = static_cast<Grow&>(c);
+            g.pending.store(false, std::memory_order_release);
+            g.port->context().post_requests(*g.port);
+        };
+        push_work(grow);
+    }
+}
+
+Status Context::unpost() noexcept {
+    accepting_.store(false, std::memory_order_seq_cst);
+    const auto deadline = std::chrono::steady_clock::now() + kCloseTime;
+    for (;;) {
+        try {
+            for (Handle* handle : handles_->all()) {
+                if (handle->stage() == Stage::posted) {
+                    handle->port_->na().cancel(*handle->kit_->recv);
+                }
+            }
+        } catch (const std::bad_alloc&) {
+            return Status::nomem;
+        }
+        poll();
+        if (net_->posted() == 0 && (sm_ == nullptr || sm_->posted() == 0)) {
+            return Status::success;
+        }
+        if (std::chrono::steady_clock::now() > deadline) {
+            NA_LOG_ERROR(ctx, "the transport still has receives after {} s", kCloseTime.count());
+            return Status::timeout;
+        }
+    }
+}
+
+// --- closing
+// ---------------------------------------------------------------------------------------------------------
+
+// Whether operations of this context are still in the transport, or work is queued.
+bool Context::nothing_under_way() {
+    if (!work_.empty() || bulk_->runnable()) {
+        return false;
+    }
+    const std::vector<Handle*> all = handles_->all();
+    return std::all_of(all.begin(), all.end(), [](const Handle* h) {
+        return h->kit_->send->idle() && h->kit_->recv->idle() &&
+               h->transfer_id_.load(std::memory_order_acquire) == 0;
+    });
+}
+
+Result<bool> Context::close() {
+    if (const Status s = unpost(); !ok(s)) {
+        return Error{Status::busy, "the transport did not give the receives for requests back"};
+    }
+    for (Handle* handle : handles_->all()) {
+        if (handle->stage() == Stage::in_flight || handle->stage() == Stage::straggler) {
+            handle->cancel();
+        }
+    }
+    bulk_->cancel_all();
+    // Responses get time to leave; those that wait for a peer longer than that are given up.
+    const auto deadline = std::chrono::steady_clock::now() + kCloseTime;
+    bool last = false;
+    for (;;) {
+        poll();
+        if (nothing_under_way()) {
+            break;
+        }
+        if (std::chrono::steady_clock::now() > deadline) {
+            if (last) {
+                break;
+            }
+            last = true;
+            for (Handle* handle : handles_->all()) {
+                handle->cancel();
+            }
+            poll();
+        }
+    }
+    if (const std::uint32_t n = done_.count(); n != 0) {
+        return Error{Status::busy, fmt::format("{} callbacks wait for HG_Trigger", n)};
+    }
+    std::size_t held = 0;
+    for (const Handle* handle : handles_->all()) {
+        held += handle->refs() > 0 ? 1 : 0;
+    }
+    if (held != 0) {
+        return Error{Status::busy, fmt::format("{} handles still exist: destroy them first", held)};
+    }
+    if (!bulk_->idle()) {
+        return Error{Status::busy, fmt::format("{} bulk transfers have not ended", bulk_->used())};
+    }
+    if (!nothing_under_way()) {
+        return Error{Status::busy, "operations are still with the transport"};
+    }
+    return true;
+}
+
+// --- progress
+// --------------------------------------------------------------------------------------------------------
+
+std::uint32_t Context::poll() noexcept {
+    waiter_.disarm();
+    net_->na().poll();
+    if (sm_ != nullptr) {
+        sm_->na().poll();
+    }
+    bulk_->progress();
+    if (!work_.empty()) {
+        run_work();
+    }
+    const std::uint32_t due = done_.count();
+    if (due != 0) {
+        settle();
+    }
+    return due;
+}
+
+// What is queued while this runs waits for the next round, so that one round ends.
+bool Context::run_work() noexcept {
+    for (std::uint32_t n = work_.count(); n != 0; --n) {
+        na::CompletionQueue::Node* node = work_.pop();
+        if (node == nullptr) {
+            return false;
+        }
+        auto& work = static_cast<Completion&>(*node);
+        work.run(work);
+    }
+    return true;
+}
+
+bool Context::arm() noexcept {
+    return work_.empty() && !bulk_->runnable() && net_->na().arm() &&
+           (sm_ == nullptr || sm_->na().arm());
+}
+
+Status Context::progress(unsigned timeout_ms) noexcept {
+    return waiter_.drive(
+        timeout_ms, [this] { poll(); }, [this] { return !done_.empty(); },
+        [this] { return arm(); });
+}
+
+bool Context::ready() noexcept {
+    if (waiter_.fd() < 0) {
+        return true;
+    }
+    waiter_.set_armed();
+    return !done_.empty() || !arm() || !done_.empty();
+}
+
+Counters::Values Context::counters() {
+    Counters::Values sum = loop_counters_.values();
+    sum.add(net_->counters.values());
+    if (sm_ != nullptr) {
+        sum.add(sm_->counters.values());
+    }
+    for (const Handle* handle : handles_->all()) {
+        const Stage stage = handle->stage();
+        sum.requests_active +=
+            stage == Stage::received || stage == Stage::answering || stage == Stage::answered;
+    }
+    sum.bulk_transfers = bulk_->counters().transfers.get();
+    return sum;
+}
+
+}  // namespace hg

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A progress engine of a class, the object behind hg_context_t: polls the transports, runs what
+// their completions call for, and keeps the user's callbacks until trigger().
+//
+// Handlers of NA operations run under the NA context's lock and may neither post nor call the user:
+// they push their object to done (a user callback is due) or to work (something is to be posted or
+// released), which progress runs after each poll, under no lock.
+//
+// Threads: progress and trigger from any number of threads; open, close and destruction from one,
+// with nobody inside.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "bulk/transfer.hpp"
+#include "hg/class.hpp"
+#include "hg/completion.hpp"
+#include "hg/handle_pool.hpp"
+#include "hg/overflow_pool.hpp"
+#include "hg/port.hpp"
+#include "na/context.hpp"
+#include "na/progress.hpp"
+
+namespace hg {
+
+class Context {
+ public:
+    // A listening class's context accepts requests at once. Errors: invalid_arg (id too large),
+    // busy (id taken), nomem, and what the transport answers.
+    static na::Result<std::unique_ptr<Context>> open(Class& cls, std::uint8_t id);
+    // close() has succeeded.
+    ~Context();
+    Context(const Context&) = delete;
+    Context& operator=(const Context&) = delete;
+
+    // Stops accepting requests. timeout: the transport did not give all receives back in time.
+    na::Status unpost() noexcept;
+    // Gets ready for destruction: stops accepting requests, cancels RPCs and transfers that are in
+    // flight, and gives them a bounded time to end. busy: handles of the user, or callbacks that
+    // were not triggered yet, remain; the context can be progressed, triggered and closed again.
+    na::Result<bool> close();
+
+    Class& cls() const noexcept { return cls_; }
+    std::uint8_t id() const noexcept { return id_; }
+    bool threaded() const noexcept { return threaded_; }
+
+    na::Context& net() const noexcept { return net_->na(); }
+    na::Context* sm() const noexcept {
+        return sm_ == nullptr ? nullptr : &sm_->na();
+    }  // null: no auto_sm
+    bulk::Engine& bulk() const noexcept { return *bulk_; }
+    OverflowPool& overflow() noexcept { return overflow_; }
+
+    // A user callback is due: trigger() will call completion.run. Any thread, inside handlers too.
+    void complete(Completion& completion) noexcept {
+        done_.push(completion);
+        announce();
+    }
+    // progress will call work.run soon, after a poll, under no lock. Any thread, inside handlers
+    // too.
+    void defer(Completion& work) noexcept {
+        work_.push(work);
+        announce();
+    }
+
+    // A handle of an origin, with one reference and in stage idle. Null address and id 0: set
+    // later. Errors: invalid_arg (address of another class), noentry (unknown id). Throws
+    // std::bad_alloc.
+    na::Result<Handle*> create_handle(Address* addr, std::uint64_t id);
+
+    // --- progress
+    // ------------------------------------------------------------------------------------------------
+    na::Status progress(unsigned timeout_ms) noexcept;  // success: trigger() has something; timeout
+    std::uint32_t poll() noexcept;  // one round; answers how many callbacks are due
+    bool ready() noexcept;          // true: do not sleep on wait_fd(); otherwise it is armed
+    int wait_fd() const noexcept { return waiter_.fd(); }
+    // Runs up to max_count callbacks, waiting for the first; answers success, or timeout (none
+    // ran).
+    na::Status trigger(unsigned timeout_ms, unsigned max_count, unsigned& count);
+    std::uint32_t callbacks_due() const noexcept { return done_.count(); }
+
+    Counters::Values counters();
+
+    Class::UserData user;  // the shell's business; released at destruction
+
+ private:
+    friend class Handle;
+    friend class HandlePool;
+    friend class Loopback;
+
+    Context(Class& cls, std::uint8_t id);
+
+    // As complete() and defer() for handlers: whoever polls or posts calls settle() afterwards.
+    void push_done(Completion& completion) noexcept { done_.push(completion); }
+    void push_work(Completion& work) noexcept { work_.push(work); }
+    void settle() noexcept {
+        if (threaded_ && (!done_.empty() || !work_.empty())) {
+            announce();
+        }
+    }
+    void announce() noexcept;  // somebody who sleeps has to look
+    bool run_work() noexcept;
+    bool arm() noexcept;
+    bool nothing_under_way();
+
+    Port& port_for(const Address& address) const noexcept {
+        return sm_ != nullptr && address.sm() != nullptr ? *sm_ : *net_;
+    }
+    na::Status open_waiter();
+    void post_requests(Port& port) noexcept;
+    void request_taken(Port& port) noexcept;  // inside handlers
+    struct Grow : Completion {
+        Port* port = nullptr;
+        std::atomic<bool> pending{false};
+    };
+
+    Class& cls_;
+    const std::uint8_t id_;
+    const bool threaded_;
+    bool entered_ = false;
+    na::CompletionQueue done_;
+    na::CompletionQueue work_;
+    na::Waiter waiter_;
+    OverflowPool overflow_;
+    std::unique_ptr<Port> net_;
+    std::unique_ptr<Port> sm_;
+    std::unique_ptr<bulk::Engine> bulk_;
+    std::unique_ptr<HandlePool> handles_;
+    Grow grow_[bulk::kRails];
+    std::atomic<bool> accepting_{false};
+    std::atomic<std::uint32_t> rejecting_{0};  // answers to malformed requests on their way
+    std::atomic<std::uint32_t> stragglers_{0};
+
+    na::util::OptionalLock loop_lock_;  // guards Handle::partner_ and loop_counters_
+    Counters loop_counters_;
+
+    std::atomic<std::uint32_t> trigger_waiters_{0};
+    std::mutex trigger_mutex_;
+    std::condition_variable trigger_signal_;
+};
+
+}  // namespace hg

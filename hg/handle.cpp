@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "hg/handle.hpp"
+
+#include <utility>
+
+#include "hg/context.hpp"
+#include "na/util/log.hpp"
+
+namespace hg {
+
+using na::Status;
+
+Handle::Handle(Context& context, Kit* kit)
+    : info_{.cls = &context.cls(), .context = &context}, source_(context.cls()) {
+    attach(kit);
+}
+
+// The context destroys its handles when they are free and the transports are idle.
+Handle::~Handle() {
+    drop_data();
+    if (release_shell != nullptr) {
+        release_shell(shell);
+    }
+}
+
+void Handle::attach(Kit* kit) noexcept {
+    kit_ = kit;
+    port_ = kit->port;
+    kit->send->owner = this;
+    kit->recv->owner = this;
+}
+
+bool Handle::threaded() const noexcept {
+    return info_.context->threaded();
+}
+
+bool Handle::swap_stage(Stage from, Stage to) noexcept {
+    if (threaded()) {
+        return stage_.compare_exchange_strong(from, to, std::memory_order_acq_rel,
+                                              std::memory_order_acquire);
+    }
+    if (stage_.load(std::memory_order_relaxed) != from) {
+        return false;
+    }
+    stage_.store(to, std::memory_order_relaxed);
+    return true;
+}
+
+na::Address& Handle::peer() const noexcept {
+    const Address& a = target_ ? source_ : *info_.addr;
+    return port_->rail() == bulk::Rail::sm ? *a.sm() : *a.net();
+}
+
+// --- references
+// ------------------------------------------------------------------------------------------------------
+
+void Handle::ref() noexcept {
+    if (threaded()) {
+        refs_.fetch_add(1, std::memory_order_relaxed);
+    } else {
+        refs_.store(refs_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+}
+
+bool Handle::unref() noexcept {
+    std::int32_t before = refs_.load(std::memory_order_relaxed);
+    if (!threaded()) {
+        if (before <= 0) {
+            return false;
+        }
+        refs_.store(before - 1, std::memory_order_relaxed);
+    } else {
+        do {
+            if (before <= 0) {
+                return false;
+            }
+        } while (!refs_.compare_exchange_weak(before, before - 1, std::memory_order_acq_rel,
+                                              std::memory_order_relaxed));
+    }
+    if (before == 1) {
+        last_unref();
+    }
+    return true;
+}
+
+void Handle::last_unref() noexcept {
+    if (target_) {
+        recycle();
+        return;
+    }
+    clear_call();
+    drop_data();
+    AddressRef::adopt(std::exchange(info_.addr, nullptr)).reset();
+    if (registration_ != nullptr) {
+        info_.cls->registry().release(*std::exchange(registration_, nullptr), info_.context->id());
+    }
+    info_.id = 0;
+    info_.context_id = 0;
+    info_.context->handles_->give(*this);
+}
+
+void Handle::clear_call() noexcept {
+    OverflowPool& pool = info_.context->overflow_;
+    if (input_block_ != nullptr) {
+        pool.give(std::exchange(input_block_, nullptr));
+    }
+    if (output_block_ != nullptr) {
+        pool.give(std::exchange(output_block_, nullptr));
+    }
+    input_ = {};
+    output_ = {};
+    status_.store(Status::success, std::memory_order_relaxed);
+    cancel_asked_.store(false, std::memory_order_relaxed);
+    looped_ = false;
+    ack_wanted_ = false;
+    request_sent_ = false;
+    answer_canceled_ = false;
+    flags_ = 0;
+}
+
+// --- parts
+// -----------------------------------------------------------------------------------------------------------
+
+void Handle::add_part() noexcept {
+    if (threaded()) {
+        parts_.fetch_add(1, std::memory_order_relaxed);
+    } else {
+        parts_.store(static_cast<std::uint8_t>(parts_.load(std::memory_order_relaxed) + 1),
+                     std::memory_order_relaxed);
+    }
+}
+
+bool Handle::end_part() noexcept {
+    // Who has the only part left is alone: only the owner of a part adds another.
+    const std::uint8_t left = parts_.load(std::memory_order_acquire);
+    if (left == 1) {
+        return true;
+    }
+    if (threaded()) {
+        return parts_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+    }
+    parts_.store(static_cast<std::uint8_t>(left - 1), std::memory_order_relaxed);
+    return false;
+}
+
+void Handle::note(Status status) noexcept {
+    if (status_.load(std::memory_order_relaxed) == Status::success) {
+        status_.store(status, std::memory_order_relaxed);
+    }
+}
+
+void Handle::defer(Run what) noexcept {
+    run = what;
+    info_.context->push_work(*this);
+}
+
+void Handle::finish(Run what) noexcept {
+    run = what;
+    info_.context->push_done(*this);
+}
+
+// --- user data
+// -------------------------------------------------------------------------------------------------------
+
+void Handle::set_data(void* data, void (*release)(void*)) noexcept {
+    data_ = data;
+    release_data_ = release;
+    user_data_kept_ = false;
+}
+
+void Handle::drop_data() noexcept {
+    void* data = std::exchange(data_, nullptr);
+    void (*release)(void*) = std::exchange(release_data_, nullptr);
+    user_data_kept_ = false;
+    if (release != nullptr) {
+        release(data);
+    }
+}
+
+void Handle::release_input() noexcept {
+    if (!input_.valid) {
+        return;
+    }
+    input_ = {};
+    if (input_block_ != nullptr) {
+        info_.context->overflow_.give(std::exchange(input_block_, nullptr));
+    }
+    if (target_ && !looped_ && !std::exchange(input_released_, true)) {
+        port_->leave_budget();  // another handle may be posted in its place
+    }
+}
+
+}  // namespace hg

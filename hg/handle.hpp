@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One RPC, at its origin or at its target.
+//
+// Life at the origin:  HG_Create -> idle -> claim() -> claimed -> forward() -> in_flight ->
+// callback in trigger -> idle ...
+//         at the target: posted -> a request arrives -> received -> RPC callback in trigger ->
+//         claim_response() ->
+//                        answering -> respond() -> answered -> last reference gone -> posted ...
+// The stage is atomic: of two threads (or of two calls) that claim a handle one is refused, before
+// it touched anything.
+//
+// References: the user's, and one of the library's while an RPC is in flight, a response is on its
+// way, or the RPC callback runs. In `posted` and `free` there are none.
+//
+// Threads: one at a time for the user's part, as the C API says, but ref(), unref() and cancel()
+// from any. What is still under way in the transport is counted in parts_: whoever ends the last
+// part carries the RPC on, inside a handler by handing the handle to its context's done or work
+// queue.
+//
+// Files: forward.cpp and complete.cpp (origin), receive.cpp, dispatch.cpp and respond.cpp (target),
+// overflow.cpp (payloads beyond the eager size, both), loopback.cpp (RPCs to oneself), cancel.cpp.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "bulk/transfer.hpp"
+#include "hg/address.hpp"
+#include "hg/completion.hpp"
+#include "hg/overflow_pool.hpp"
+#include "hg/port.hpp"
+#include "hg/registry.hpp"
+
+namespace hg {
+
+class Context;
+
+// Layout equals struct hg_info.
+struct Info {
+    Class* cls = nullptr;
+    Context* context = nullptr;
+    Address* addr = nullptr;      // origin: the target; target: who asked
+    std::uint64_t id = 0;         // the RPC
+    std::uint8_t context_id = 0;  // of the peer
+};
+
+// What the user wants to hear of, in trigger.
+struct Callback {
+    using Opaque = Registration::Opaque;
+    void (*run)(Handle& handle, na::Status status, Opaque user, void* arg) = nullptr;
+    Opaque user = nullptr;
+    void* arg = nullptr;
+};
+
+class Handle : private Completion {
+ public:
+    enum class Stage : std::uint8_t {
+        free,
+        idle,       // origin
+        claimed,    // origin: the request is being encoded
+        in_flight,  // origin
+        posted,     // target: waits for a request
+        received,   // target: not answered yet
+        answering,  // target: claimed, the response is being encoded
+        answered,   // target
+        straggler,  // takes the late answer to a canceled RPC
+    };
+
+    Handle(Context& context, Kit* kit);
+    ~Handle();
+    Handle(const Handle&) = delete;
+    Handle& operator=(const Handle&) = delete;
+
+    const Info& info() const noexcept { return info_; }
+    Context& context() const noexcept { return *info_.context; }
+    Stage stage() const noexcept { return stage_.load(std::memory_order_acquire); }
+    bool is_target() const noexcept { return target_; }
+    const Registration* registration() const noexcept { return registration_; }
+    bool uses_sm() const noexcept { return port_->rail() == bulk::Rail::sm; }
+
+    void ref() noexcept;
+    // False: there was no reference left to give (a double free); nothing happened.
+    bool unref() noexcept;
+    std::int32_t refs() const noexcept { return refs_.load(std::memory_order_relaxed); }
+
+    // Null address and id 0 keep what is set. busy: in flight; noentry: unknown id; invalid_arg:
+    // address of another class.
+    na::Status reset(Address* addr, std::uint64_t id);
+    void set_target_id(std::uint8_t id) noexcept { info_.context_id = id; }
+
+    // --- origin
+    // --------------------------------------------------------------------------------------------------
+    // Takes the handle for one RPC: busy, invalid_arg (no address, no RPC, a target's handle),
+    // fault (RPC no longer registered).
+    na::Status claim() noexcept;
+    void unclaim() noexcept { stage_.store(Stage::idle, std::memory_order_release); }
+    // Where to put the user's bytes and the encoded arguments of a claimed handle.
+    std::span<std::byte> input_space() const noexcept {
+        return {kit_->input + port_->input_at(), port_->input_room()};
+    }
+    // Sends input_space()[0, payload); with `beyond`, only the user's bytes are there (payload of
+    // them), and the arguments are the first `beyond_size` bytes of that block, which is the
+    // handle's from here on, on success only. On success the callback runs once. On failure it does
+    // not, and the handle is idle.
+    na::Status forward(std::size_t payload, const Callback& callback, Block* beyond = nullptr,
+                       std::size_t beyond_size = 0) noexcept;
+
+    // --- target
+    // --------------------------------------------------------------------------------------------------
+    // The same for the response: busy (responded already), opnotsupported (one-way), invalid_arg
+    // (an origin's handle).
+    na::Status claim_response() noexcept;
+    void unclaim_response() noexcept { stage_.store(Stage::received, std::memory_order_release); }
+    std::span<std::byte> output_space() const noexcept {
+        return {kit_->output + port_->output_at(), port_->output_room()};
+    }
+    na::Status respond(std::size_t payload, const Callback& callback, Block* beyond = nullptr,
+                       std::size_t beyond_size = 0) noexcept {
+        return send_response(na::Status::success, payload, callback, beyond, beyond_size);
+    }
+    // A response without results, whose code the origin's callback gets. Of a claimed handle, too.
+    na::Status respond_error(na::Status code, const Callback& callback) noexcept {
+        return send_response(code, 0, callback, nullptr, 0);
+    }
+
+    // --- both
+    // ----------------------------------------------------------------------------------------------------
+    // Ends an RPC in flight (a response that waits for its acknowledgement) early. The callback
+    // runs once all the same.
+    void cancel() noexcept;
+
+    // What was received: the user's bytes and the encoded arguments (results); of larger payloads
+    // the user's bytes only, while the structure is in the extra block. Valid until
+    // release_input(), until the handle is used again.
+    struct Payload {
+        std::span<std::byte> message;
+        std::span<std::byte> beyond;
+        bool valid = false;
+
+        // Bytes of the structure.
+        std::size_t size(std::size_t user_bytes) const noexcept {
+            return valid ? message.size() - user_bytes + beyond.size() : 0;
+        }
+    };
+    const Payload& input() const noexcept { return input_; }
+    const Payload& output() const noexcept { return output_; }
+    void release_input() noexcept;
+
+    // User data; released when the handle goes, is reset, or is used for the next request.
+    void set_data(void* data, void (*release)(void*)) noexcept;
+    void* data() const noexcept { return data_; }
+    // What a shell keeps with the handle for as long as the object exists.
+    void* shell = nullptr;
+    void (*release_shell)(void*) = nullptr;
+
+ private:
+    friend class Context;
+    friend class HandlePool;
+    friend class Loopback;
+
+    // --- shared state machine
+    // ------------------------------------------------------------------------------------
+    bool threaded() const noexcept;
+    bool swap_stage(Stage from, Stage to) noexcept;
+    void start_parts(std::uint8_t n) noexcept { parts_.store(n, std::memory_order_relaxed); }
+    void add_part() noexcept;
+    bool end_part() noexcept;               // true: it was the last
+    void note(na::Status status) noexcept;  // keeps the first failure
+    void defer(Run what) noexcept;          // to the work queue; inside handlers
+    void finish(Run what) noexcept;         // to the done queue; inside handlers
+    static Handle& of(Completion& c) noexcept { return static_cast<Handle&>(c); }
+    static Handle& of(na::Operation& op) noexcept { return *static_cast<Handle*>(op.owner); }
+    na::Address& peer() const noexcept;
+    void attach(Kit* kit) noexcept;
+    void last_unref() noexcept;
+    void clear_call() noexcept;  // what belongs to one RPC
+    void drop_data() noexcept;
+
+    // --- origin
+    // --------------------------------------------------------------------------------------------------
+    na::Status bind(Address* addr, std::uint64_t id);
+    na::Status post_forward(std::size_t size) noexcept;
+    static void on_request_sent(na::Operation& op, const na::Outcome& o) noexcept;
+    static void on_response(na::Operation& op, const na::Outcome& o) noexcept;
+    void take_response(std::size_t size) noexcept;
+    void forward_part_ended() noexcept;
+    void forward_ended() noexcept;
+    static void cancel_receive(Completion& c);
+    static void run_forward(Completion& c);
+
+    // --- target
+    // --------------------------------------------------------------------------------------------------
+    void post_request() noexcept;  // waits for a request, or goes to the free list
+    static void on_request(na::Operation& op, const na::Outcome& o) noexcept;
+    void take_request(std::span<std::byte> message) noexcept;
+    void arrived() noexcept;
+    void reject_later(na::Status code) noexcept;
+    static void reject(Completion& c);
+    static void repost(Completion& c);
+    static void retire(Completion& c);
+    static void dispatch(Completion& c);
+    void recycle() noexcept;
+    na::Status send_response(na::Status code, std::size_t payload, const Callback& callback,
+                             Block* beyond, std::size_t beyond_size) noexcept;
+    static void on_response_sent(na::Operation& op, const na::Outcome& o) noexcept;
+    static void on_large_response_sent(na::Operation& op, const na::Outcome& o) noexcept;
+    static void cancel_ack(Completion& c);
+    static void on_ack(na::Operation& op, const na::Outcome& o) noexcept;
+    void respond_part_ended() noexcept;
+    static void respond_ended(Completion& c);
+    static void run_respond(Completion& c);
+
+    // --- payloads beyond the eager size
+    // --------------------------------------------------------------------------
+    na::Status write_overflow(std::span<std::byte> room, std::size_t user_bytes, Block& beyond,
+                              std::size_t size, std::size_t& payload) noexcept;
+    na::Status start_pull(std::span<std::byte> payload, std::size_t user_bytes, Block*& block,
+                          Run then) noexcept;
+    static void on_pulled(bulk::Transfer& transfer, na::Status status) noexcept;
+    na::Status end_pull(Payload& payload, std::size_t user_bytes, const Block& block) noexcept;
+    static void pull_input(Completion& c);
+    static void input_pulled(Completion& c);
+    static void pull_output(Completion& c);
+    static void output_pulled(Completion& c);
+    void acknowledge() noexcept;
+    na::Status send_ack(na::Status code, na::Operation::Handler handler) noexcept;
+    static void on_ack_sent(na::Operation& op, const na::Outcome& o) noexcept;
+
+    // --- cancel
+    // --------------------------------------------------------------------------------------------------
+    static void leave_straggler(Completion& c);
+    bool post_straggler(const Handle& canceled) noexcept;
+    static void on_straggler(na::Operation& op, const na::Outcome& o) noexcept;
+    static void acknowledge_straggler(Completion& c);
+    static void on_straggler_acknowledged(na::Operation& op, const na::Outcome& o) noexcept;
+    static void straggler_ended(Completion& c);
+
+    Info info_;
+    Port* port_ = nullptr;
+    Kit* kit_ = nullptr;
+    Registration* registration_ = nullptr;  // one use held
+
+    std::atomic<std::int32_t> refs_{0};
+    std::atomic<Stage> stage_{Stage::free};
+    std::atomic<std::uint8_t> parts_{0};
+    std::atomic<bool> cancel_asked_{false};
+    bool target_ = false;
+    bool one_way_ = false;
+    bool looped_ = false;          // to oneself, not over the transport
+    bool input_released_ = false;  // the receive buffer was given up early
+    bool user_data_kept_ = false;  // data_ was set when the handle was created
+    bool ack_wanted_ = false;      // origin: the response is beyond the eager size
+    bool request_sent_ = false;
+    bool answer_canceled_ = false;  // the receive of the answer
+    bool dispatch_due_ = false;  // target: once the payload of the one-way request is acknowledged
+    bool rejected_ = false;      // counted in Context::rejecting_
+    std::uint8_t flags_ = 0;     // of the message that came
+    std::atomic<na::Status> status_{na::Status::success};  // the first failure
+    std::uint32_t tag_ = 0;
+    std::uint32_t cookie_ = 0;
+    Callback callback_;
+
+    Payload input_;
+    Payload output_;
+    Block* input_block_ = nullptr;
+    Block* output_block_ = nullptr;
+
+    Address source_;             // target: of the request
+    Handle* partner_ = nullptr;  // looped_: the other end, guarded by the context's loopback lock
+
+    // A pull on its way.
+    std::atomic<bulk::TransferId> transfer_id_{0};
+    bulk::Transfer* transfer_ = nullptr;
+    bulk::BulkRef remote_;
+    Run pulled_ = nullptr;
+    na::Status pull_status_ = na::Status::success;
+    std::size_t pull_size_ = 0;
+    std::uint32_t pull_checksum_ = 0;
+
+    void* data_ = nullptr;
+    void (*release_data_)(void*) = nullptr;
+    Handle* next_ = nullptr;  // in the context's free list
+};
+
+}  // namespace hg

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "hg/handle_pool.hpp"
+
+#include <mutex>
+
+#include "hg/context.hpp"
+#include "na/util/log.hpp"
+
+namespace hg {
+
+HandlePool::HandlePool(Context& context)
+    : context_(context), create_(context.cls().handle_create()), lock_(context.threaded()) {}
+
+HandlePool::~HandlePool() = default;
+
+Handle* HandlePool::take(Port& port, Hook hook) {
+    Handle* handle = nullptr;
+    {
+        const std::lock_guard guard(lock_);
+        Handle*& head = free_[bulk::index(port.rail())];
+        if (head != nullptr) {
+            handle = std::exchange(head, head->next_);
+        }
+    }
+    if (handle == nullptr) {
+        Kit* kit = port.take_kit();
+        try {
+            const std::lock_guard guard(lock_);
+            handle = &handles_.emplace_back(context_, kit);
+        } catch (...) {
+            port.give_kit(kit);
+            throw;
+        }
+    }
+    if (create_.hook != nullptr && hook == Hook::call) {
+        const na::Status s = create_.hook(*handle, create_.user, create_.arg);
+        if (!ok(s)) {
+            NA_LOG_ERROR(rpc, "the handle-create callback refused a handle: {}", to_string(s));
+            handle->drop_data();
+            give(*handle);
+            return nullptr;
+        }
+        handle->user_data_kept_ = handle->data_ != nullptr;
+    }
+    return handle;
+}
+
+void HandlePool::give(Handle& handle) noexcept {
+    handle.stage_.store(Handle::Stage::free, std::memory_order_release);
+    const std::lock_guard guard(lock_);
+    handle.next_ = std::exchange(free_[bulk::index(handle.port_->rail())], &handle);
+}
+
+std::vector<Handle*> HandlePool::all() {
+    const std::lock_guard guard(lock_);
+    std::vector<Handle*> handles;
+    handles.reserve(handles_.size());
+    for (Handle& h : handles_) {
+        handles.push_back(&h);
+    }
+    return handles;
+}
+
+}  // namespace hg

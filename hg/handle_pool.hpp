@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The handles of one context: made when needed, kept for the next use, gone with the context, so
+// that a pointer to one stays readable and a double free is noticed. Any thread; never under an NA
+// context's lock.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "hg/class.hpp"
+#include "hg/handle.hpp"
+#include "na/util/lock.hpp"
+
+namespace hg {
+
+class HandlePool {
+ public:
+    explicit HandlePool(Context& context);
+    ~HandlePool();
+    HandlePool(const HandlePool&) = delete;
+    HandlePool& operator=(const HandlePool&) = delete;
+
+    // Whether the user's hook for new handles is called.
+    enum class Hook : bool { skip, call };
+    // A handle with a kit of `port`, in stage free, without references. Null: the user's hook
+    // refused it. Throws std::bad_alloc.
+    Handle* take(Port& port, Hook hook = Hook::call);
+    void give(Handle& handle) noexcept;
+
+    // For control paths: all there are now.
+    std::vector<Handle*> all();
+
+ private:
+    Context& context_;
+    const Class::HandleCreate create_;
+    na::util::OptionalLock lock_;
+    // Guarded by lock_.
+    Handle* free_[bulk::kRails] = {};
+    std::deque<Handle> handles_;  // which never moves them
+};
+
+}  // namespace hg

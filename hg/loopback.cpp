@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "hg/loopback.hpp"
+
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "hg/context.hpp"
+
+namespace hg {
+
+using na::Status;
+using Stage = Handle::Stage;
+
+bool Loopback::wanted(const Handle& origin) noexcept {
+    const Info& info = origin.info_;
+    if (!info.cls->options().loopback || !info.addr->is_self()) [[likely]] {
+        return false;
+    }
+    // Another context of this class is reached over the transport, if it takes requests.
+    return info.context_id == info.context->id() || !info.cls->listening() ||
+           !info.cls->has_context(info.context_id);
+}
+
+Status Loopback::forward(Handle& origin, std::size_t payload, Block* beyond,
+                         std::size_t beyond_size) noexcept {
+    Context& context = *origin.info_.context;
+    if (!context.cls().options().overflow && beyond != nullptr) {
+        return Status::overflow;
+    }
+    Handle* target = nullptr;
+    try {
+        target = context.handles_->take(*origin.port_);
+    } catch (const std::bad_alloc&) {
+        return Status::nomem;
+    }
+    if (target == nullptr) {
+        return Status::other_error;
+    }
+    Handle& t = *target;
+    t.registration_ = context.cls().registry().acquire(origin.info_.id, context.id());
+    const bool runs = t.registration_ != nullptr && t.registration_->functions().invoke != nullptr;
+    const Status refused = t.registration_ == nullptr ? Status::noentry : Status::invalid_arg;
+    t.target_ = true;
+    t.looped_ = true;
+    t.one_way_ = origin.one_way_;
+    t.info_.id = origin.info_.id;
+    t.info_.context_id = context.id();
+    t.info_.addr = &t.source_;
+    t.source_.set(context.cls().net().self(),
+                  context.cls().sm() == nullptr ? na::AddressRef{} : context.cls().sm()->self());
+    const std::size_t at = t.port_->input_at();
+    std::memcpy(t.kit_->input + at, origin.kit_->input + at, payload);
+    t.input_ = {.message = {t.kit_->input + at, payload}, .beyond = {}, .valid = true};
+    if (beyond != nullptr) {
+        t.input_block_ = beyond;
+        t.input_.beyond = {beyond->data, beyond_size};
+    }
+    origin.stage_.store(Stage::in_flight, std::memory_order_release);
+    {
+        const std::lock_guard guard(context.loop_lock_);
+        context.loop_counters_.requests_sent.add();
+        context.loop_counters_.requests_received.add();
+        if (!origin.one_way_ && runs) {
+            origin.partner_ = &t;
+            t.partner_ = &origin;
+        }
+    }
+    if (runs) {
+        t.arrived();
+        if (t.one_way_) {
+            end(origin, Status::success);
+        }
+    } else {
+        t.one_way_ = true;  // nobody to answer
+        t.refs_.store(1, std::memory_order_relaxed);
+        t.stage_.store(Stage::answered, std::memory_order_release);
+        t.unref();
+        end(origin, origin.one_way_ ? Status::success : refused);
+    }
+    context.settle();
+    return Status::success;
+}
+
+Status Loopback::respond(Handle& target, Status code, std::size_t payload, Block* beyond,
+                         std::size_t beyond_size) noexcept {
+    Context& context = *target.info_.context;
+    if (!context.cls().options().overflow && beyond != nullptr) {
+        target.unclaim_response();
+        return Status::overflow;
+    }
+    Handle* origin = nullptr;
+    {
+        const std::lock_guard guard(context.loop_lock_);
+        context.loop_counters_.responses_sent.add();
+        origin = std::exchange(target.partner_, nullptr);
+        if (origin != nullptr) {
+            origin->partner_ = nullptr;
+            context.loop_counters_.responses_received.add();
+        }
+    }
+    target.ref();
+    target.stage_.store(Stage::answered, std::memory_order_release);
+    if (origin != nullptr && ok(code)) {
+        const std::size_t at = origin->port_->output_at();
+        std::memcpy(origin->kit_->output + at, target.kit_->output + at, payload);
+        origin->output_ = {
+            .message = {origin->kit_->output + at, payload}, .beyond = {}, .valid = true};
+        if (beyond != nullptr) {
+            origin->output_block_ = beyond;
+            origin->output_.beyond = {beyond->data, beyond_size};
+        }
+    } else if (beyond != nullptr) {
+        context.overflow_.give(beyond);  // canceled meanwhile
+    }
+    // The order of callbacks is that of a remote RPC: the response has left before it arrives.
+    Handle::respond_ended(target);
+    if (origin != nullptr) {
+        end(*origin, code);
+    }
+    context.settle();
+    return Status::success;
+}
+
+void Loopback::cancel(Handle& origin) noexcept {
+    Context& context = *origin.info_.context;
+    {
+        const std::lock_guard guard(context.loop_lock_);
+        if (origin.partner_ == nullptr) {
+            return;  // ended already
+        }
+        std::exchange(origin.partner_, nullptr)->partner_ = nullptr;
+    }
+    end(origin, Status::canceled);
+    context.settle();
+}
+
+void Loopback::end(Handle& origin, Status status) noexcept {
+    origin.note(status);
+    origin.finish(&Handle::run_forward);
+}
+
+}  // namespace hg

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Payloads beyond the eager size, in either direction: the message carries a descriptor of the
+// sender's buffer, the receiver pulls it into one of its own, and says so to a sender that would
+// not learn otherwise (a response is the acknowledgement of a request).
+//
+// Everything here but on_pulled() and on_ack_sent() runs outside of handlers, from the work queue.
+#include <utility>
+
+#include "bulk/wire.hpp"
+#include "hg/context.hpp"
+#include "hg/handle.hpp"
+#include "hg/proc/checksum.hpp"
+#include "na/util/log.hpp"
+
+namespace hg {
+
+using na::Lane;
+using na::Status;
+
+// --- sender
+// ----------------------------------------------------------------------------------------------------------
+
+Status Handle::write_overflow(std::span<std::byte> room, std::size_t user_bytes, Block& beyond,
+                              std::size_t size, std::size_t& payload) noexcept {
+    const std::size_t fixed = user_bytes + wire::kOverflowSize;
+    if (!info_.cls->options().overflow) {
+        return Status::overflow;
+    }
+    if (room.size() < fixed) {
+        return Status::msgsize;
+    }
+    const bool summed = (info_.cls->checksum_flags() & wire::kPayloadChecksum) != 0;
+    const std::uint32_t checksum = summed ? proc::crc32c(0, beyond.data, size) : 0;
+    try {
+        const auto descriptor =
+            bulk::encode(*beyond.bulk, {.eager = false, .sm = uses_sm()}, room.subspan(fixed));
+        if (!descriptor) {
+            const bool small = descriptor.status() == Status::overflow;
+            NA_LOG_ERROR(rpc, "RPC {:#x}: {}", info_.id,
+                         small ? "no room for the descriptor of a large structure: reserve fewer "
+                                 "bytes of the message"
+                               : descriptor.error().message);
+            return small ? Status::msgsize : descriptor.status();
+        }
+        wire::encode_overflow(room.data() + user_bytes, size, checksum, *descriptor);
+        payload = fixed + *descriptor;
+    } catch (const std::bad_alloc&) {
+        return Status::nomem;
+    }
+    return Status::success;
+}
+
+// --- receiver
+// --------------------------------------------------------------------------------------------------------
+
+// Begins to pull what `payload` describes behind the user's bytes, into a block of its own. After
+// success `next` runs from the work queue.
+Status Handle::start_pull(std::span<std::byte> payload, std::size_t user_bytes, Block*& block,
+                          Run then) noexcept {
+    Context& context = *info_.context;
+    wire::Overflow overflow;
+    if (const Status s = wire::decode(payload.subspan(user_bytes), overflow); !ok(s)) {
+        NA_LOG_WARNING(rpc, "RPC {:#x}: malformed announcement of a large payload", info_.id);
+        return s;
+    }
+    if (overflow.size > info_.cls->options().overflow_limit) {
+        NA_LOG_WARNING(rpc, "RPC {:#x}: a peer announces {} bytes, more than HG_OVERFLOW_LIMIT",
+                       info_.id, overflow.size);
+        return Status::msgsize;
+    }
+    try {
+        auto remote = bulk::decode(info_.cls->space(), overflow.descriptor);
+        if (!remote) {
+            NA_LOG_WARNING(rpc, "RPC {:#x}: {}", info_.id, remote.error().message);
+            return remote.status();
+        }
+        if (!(*remote)->covers(0, overflow.size)) {
+            return Status::protocol_error;
+        }
+        remote_ = std::move(*remote);
+    } catch (const std::bad_alloc&) {
+        return Status::nomem;
+    }
+    pull_size_ = static_cast<std::size_t>(overflow.size);
+    pull_checksum_ = overflow.checksum;
+    block = context.overflow_.take(pull_size_, Block::Use::land);
+    if (block == nullptr) {
+        remote_.reset();
+        return Status::nomem;
+    }
+    pulled_ = then;
+    transfer_ = nullptr;
+    const Address& from = target_ ? source_ : *info_.addr;
+    const bulk::Request request{.direction = bulk::Direction::pull,
+                                .origin = remote_.get(),
+                                .origin_offset = 0,
+                                .local = block->bulk.get(),
+                                .local_offset = 0,
+                                .size = pull_size_,
+                                .peer = {.net = from.net(), .sm = from.sm()},
+                                .origin_context = info_.context_id,
+                                .done = &Handle::on_pulled,
+                                .owner = this};
+    start_parts(2);  // the transfer, and this function
+    bulk::TransferId id = 0;
+    if (const Status s = context.bulk_->start(request, &id); !ok(s)) {
+        remote_.reset();
+        context.overflow_.give(std::exchange(block, nullptr));
+        return s;
+    }
+    transfer_id_.store(id, std::memory_order_seq_cst);
+    if (cancel_asked_.load(std::memory_order_seq_cst)) {
+        context.bulk_->cancel(id);
+    }
+    if (end_part()) {
+        defer(then);
+        context.settle();
+    }
+    return Status::success;
+}
+
+void Handle::on_pulled(bulk::Transfer& transfer, Status status) noexcept {
+    auto& h = *static_cast<Handle*>(transfer.owner());
+    h.transfer_ = &transfer;
+    h.pull_status_ = status;
+    if (h.end_part()) {
+        h.defer(h.pulled_);
+        h.info_.context->settle();
+    }
+}
+
+Status Handle::end_pull(Payload& payload, std::size_t user_bytes, const Block& block) noexcept {
+    transfer_id_.store(0, std::memory_order_release);
+    info_.context->bulk_->release(*std::exchange(transfer_, nullptr));
+    remote_.reset();
+    if (!ok(pull_status_)) {
+        return pull_status_;
+    }
+    if ((flags_ & wire::kPayloadChecksum) != 0 &&
+        proc::crc32c(0, block.data, pull_size_) != pull_checksum_) {
+        NA_LOG_WARNING(rpc, "RPC {:#x}: the checksum of {} bytes does not match", info_.id,
+                       pull_size_);
+        return Status::checksum_error;
+    }
+    payload.message = payload.message.first(user_bytes);
+    payload.beyond = {block.data, pull_size_};
+    return Status::success;
+}
+
+// --- target: arguments
+// -----------------------------------------------------------------------------------------------
+
+void Handle::pull_input(Completion& c) {
+    Handle& h = of(c);
+    const Status s = h.start_pull(h.input_.message, h.info_.cls->offset(Lane::unexpected),
+                                  h.input_block_, &Handle::input_pulled);
+    if (!ok(s)) {
+        h.note(s);
+        reject(h);
+    }
+}
+
+void Handle::input_pulled(Completion& c) {
+    Handle& h = of(c);
+    const Status s = h.end_pull(h.input_, h.info_.cls->offset(Lane::unexpected), *h.input_block_);
+    if (!ok(s)) {
+        h.note(s);
+        reject(h);
+        return;
+    }
+    if (!h.one_way_) {
+        h.arrived();
+        return;
+    }
+    // Its origin has no response to learn from that its buffer is free.
+    h.dispatch_due_ = true;
+    h.stage_.store(Stage::answering, std::memory_order_release);
+    if (!ok(h.send_response(Status::success, 0, {}, nullptr, 0))) {
+        h.dispatch_due_ = false;
+        h.arrived();
+    }
+}
+
+// --- origin: results
+// -------------------------------------------------------------------------------------------------
+
+void Handle::pull_output(Completion& c) {
+    Handle& h = of(c);
+    if (ok(h.status_.load(std::memory_order_relaxed))) {
+        const Status s = h.start_pull(h.output_.message, h.info_.cls->offset(Lane::expected),
+                                      h.output_block_, &Handle::output_pulled);
+        if (ok(s)) {
+            return;
+        }
+        h.note(s);
+    }
+    h.acknowledge();
+}
+
+void Handle::output_pulled(Completion& c) {
+    Handle& h = of(c);
+    const Status s = h.end_pull(h.output_, h.info_.cls->offset(Lane::expected), *h.output_block_);
+    if (!ok(s)) {
+        h.note(s);
+    }
+    h.acknowledge();
+}
+
+// Tells the target that its buffer is free, and then the user.
+void Handle::acknowledge() noexcept {
+    ack_wanted_ = false;
+    if (!ok(send_ack(status_.load(std::memory_order_relaxed), &Handle::on_ack_sent))) {
+        forward_ended();
+    }
+    info_.context->settle();
+}
+
+Status Handle::send_ack(Status code, na::Operation::Handler handler) noexcept {
+    const std::size_t headroom = port_->headroom(Lane::expected);
+    wire::encode(
+        kit_->ack + headroom,
+        wire::Response{.flags = info_.cls->checksum_flags(), .code = code, .cookie = cookie_}, 0);
+    kit_->send->handler = handler;
+    return port_->na().send(*kit_->send, Lane::expected, peer(), info_.context_id, tag_, kit_->ack,
+                            headroom + wire::kResponseSize, kit_->region);
+}
+
+void Handle::on_ack_sent(na::Operation& op, const na::Outcome&) noexcept {
+    // Where it could not be sent, the target learns from the same cause.
+    of(op).forward_ended();
+}
+
+}  // namespace hg

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Buffers for payloads beyond the eager size: registered, in the memory that the transport moves
+// fastest, kept for the next payload. Any thread; never under an NA context's lock.
+//
+// A block is either for sending (peers may read it) or for landing (nobody but this process is told
+// of it), never both. Those for sending are used again for other peers: a peer that keeps a
+// descriptor can read later payloads, as it can read whatever the memory of the origin holds once
+// it was given a descriptor of it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "bulk/bulk.hpp"
+#include "hg/proc/proc.hpp"
+#include "na/util/lock.hpp"
+
+namespace hg {
+
+class Class;
+
+struct Block {
+    enum class Use : std::uint8_t { send, land };
+
+    bulk::BulkRef bulk;
+    std::byte* data = nullptr;
+    std::size_t size = 0;  // a power of two
+    Use use = Use::send;
+    Block* next = nullptr;  // in the free list of its size
+};
+
+class OverflowPool {
+ public:
+    OverflowPool(Class& cls, bool threaded);
+    ~OverflowPool();  // all blocks are back
+    OverflowPool(const OverflowPool&) = delete;
+    OverflowPool& operator=(const OverflowPool&) = delete;
+
+    // A block of at least `size` bytes; null: out of memory, logged.
+    Block* take(std::size_t size, Block::Use use) noexcept;
+    void give(Block* block) noexcept;  // null: nothing
+
+    // For procs: blocks for sending, known by their address.
+    proc::Allocator allocator() noexcept;
+    Block* find(const void* data) noexcept;
+
+ private:
+    static constexpr unsigned kSmallest = 13;  // 8 KiB
+    static constexpr unsigned kSizes = 64 - kSmallest;
+    static constexpr std::size_t kKeep = std::size_t{64}
+                                         << 20;  // bytes of free blocks that are kept
+
+    Block* make(unsigned exponent, Block::Use use) noexcept;
+
+    Class& cls_;
+    na::util::OptionalLock lock_;
+    // Guarded by lock_.
+    std::array<Block*, kSizes> free_[2] = {};
+    std::size_t free_bytes_ = 0;
+    std::unordered_map<const void*, std::unique_ptr<Block>> all_;
+};
+
+}  // namespace hg

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "hg/port.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <random>
+
+#include "hg/context.hpp"
+
+namespace hg {
+namespace {
+
+using na::Lane;
+
+constexpr std::size_t kLine = 64;
+constexpr std::size_t kKitsPerSlab = 8;
+
+// Buffers of a power of two, one behind the other, would all start in the same set of the cache:
+// one more line apart.
+std::size_t stride(std::size_t size) noexcept {
+    return (size + kLine - 1) / kLine * kLine + kLine;
+}
+
+}  // namespace
+
+struct Port::Slab {
+    explicit Slab(na::Class& c) : cls(c) {}
+    Slab(const Slab&) = delete;
+    Slab& operator=(const Slab&) = delete;
+    ~Slab() {
+        for (Kit& kit : kits) {
+            cls.destroy_op(kit.send);
+            cls.destroy_op(kit.recv);
+        }
+        cls.free_message(std::move(buffer));
+    }
+
+    na::Class& cls;
+    na::MessageBuffer buffer;
+    Kit kits[kKitsPerSlab];
+};
+
+Port::Port(Context& context, bulk::Rail rail, std::unique_ptr<na::Context> na)
+    : context_(context),
+      rail_(rail),
+      threaded_(context.threaded()),
+      na_(std::move(na)),
+      budget_(static_cast<std::int32_t>(
+          std::min<std::uint32_t>(context.cls().options().post_init, INT32_MAX / 2))),
+      increment_(context.cls().options().post_incr),
+      lock_(threaded_) {
+    const na::Class& cls = na_->cls();
+    for (const Lane lane : {Lane::unexpected, Lane::expected}) {
+        size_[index(lane)] = cls.max_message(lane);
+        headroom_[index(lane)] = cls.headroom(lane);
+    }
+    // The largest 2^k - 1 that is a tag.
+    tag_mask_ = cls.caps().max_tag == UINT32_MAX ? UINT32_MAX
+                                                 : std::bit_floor(cls.caps().max_tag + 1U) - 1U;
+    context_bits_ = static_cast<std::uint32_t>(
+        std::bit_width(static_cast<unsigned>(cls.info().max_contexts - 1)));
+    context_tag_ = na_->id();
+    std::random_device random;
+    salt_ = random();
+    tickets_.store(random(), std::memory_order_relaxed);
+}
+
+Port::~Port() {
+    na_.reset();  // before the operations that may still be posted there
+}
+
+void Port::add_slab() {
+    na::Class& cls = na_->cls();
+    auto slab = std::make_unique<Slab>(cls);
+    const std::size_t input = stride(size(Lane::unexpected));
+    const std::size_t output = stride(size(Lane::expected));
+    const std::size_t ack = stride(headroom(Lane::expected) + wire::kResponseSize);
+    slab->buffer = cls.allocate_message(kKitsPerSlab * (input + output + ack));
+    if (slab->buffer.data == nullptr) {
+        throw std::bad_alloc();
+    }
+    auto* at = static_cast<std::byte*>(slab->buffer.data);
+    for (Kit& kit : slab->kits) {
+        kit.port = this;
+        kit.send = cls.create_op(false);
+        kit.recv = cls.create_op(false);
+        kit.region = slab->buffer.region.get();
+        kit.input = at;
+        kit.output = kit.input + input;
+        kit.ack = kit.output + output;
+        at = kit.ack + ack;
+    }
+    slabs_.push_back(std::move(slab));
+    for (Kit& kit : slabs_.back()->kits) {
+        kit.next = std::exchange(free_, &kit);
+    }
+}
+
+Kit* Port::take_kit() {
+    const std::lock_guard guard(lock_);
+    if (free_ == nullptr) {
+        add_slab();
+    }
+    Kit* kit = free_;
+    free_ = kit->next;
+    return kit;
+}
+
+void Port::give_kit(Kit* kit) noexcept {
+    if (kit != nullptr) {
+        const std::lock_guard guard(lock_);
+        kit->next = std::exchange(free_, kit);
+    }
+}
+
+bool Port::enter_budget() noexcept {
+    if (add(active_, 1) < budget_.load(std::memory_order_relaxed)) {
+        return true;
+    }
+    add(active_, -1);
+    return false;
+}
+
+bool Port::raise_budget() noexcept {
+    if (increment_ < 0 || budget_.load(std::memory_order_relaxed) > INT32_MAX / 2) {
+        return false;
+    }
+    add(budget_, std::min(increment_, INT32_MAX / 2));
+    return true;
+}
+
+}  // namespace hg

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One transport of a context: its NA context, the operations and message buffers of handles, tags,
+// and how many receives for requests are posted.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "bulk/bulk.hpp"
+#include "hg/counters.hpp"
+#include "hg/wire.hpp"
+#include "na/context.hpp"
+#include "na/util/lock.hpp"
+
+namespace hg {
+
+class Context;
+class Port;
+
+// What one handle needs of a transport: two operations, and a buffer for each. Belongs to its port;
+// whoever has taken it is its user.
+struct Kit {
+    Port* port = nullptr;
+    na::Operation* send = nullptr;
+    na::Operation* recv = nullptr;
+    std::byte* input = nullptr;   // a request, headroom first
+    std::byte* output = nullptr;  // a response, likewise
+    std::byte* ack = nullptr;     // a response header, likewise
+    na::plugin::Region* region = nullptr;
+    Kit* next = nullptr;  // in the port's free list
+};
+
+class Port {
+ public:
+    Port(Context& context, bulk::Rail rail, std::unique_ptr<na::Context> na);
+    ~Port();
+    Port(const Port&) = delete;
+    Port& operator=(const Port&) = delete;
+
+    Context& context() const noexcept { return context_; }
+    bulk::Rail rail() const noexcept { return rail_; }
+    na::Context& na() const noexcept { return *na_; }
+
+    // Bytes of a message buffer, headroom included, and the headroom itself.
+    std::size_t size(na::Lane lane) const noexcept { return size_[index(lane)]; }
+    std::size_t headroom(na::Lane lane) const noexcept { return headroom_[index(lane)]; }
+    // Where payloads start in Kit::input, Kit::output; and the largest one.
+    std::size_t input_at() const noexcept {
+        return headroom(na::Lane::unexpected) + wire::kRequestSize;
+    }
+    std::size_t output_at() const noexcept {
+        return headroom(na::Lane::expected) + wire::kResponseSize;
+    }
+    std::size_t input_room() const noexcept { return size(na::Lane::unexpected) - input_at(); }
+    std::size_t output_room() const noexcept { return size(na::Lane::expected) - output_at(); }
+
+    // Any thread. take_kit() throws std::bad_alloc; the operations of a kit that is given back are
+    // idle.
+    Kit* take_kit();
+    void give_kit(Kit* kit) noexcept;
+
+    // A tag that no other request of this process to the same peer has had for long, and a number
+    // that goes with it and that nobody guesses. Tags of contexts of one class differ in their low
+    // bits.
+    struct Ticket {
+        std::uint32_t tag;
+        std::uint32_t cookie;
+    };
+    Ticket next_ticket() noexcept {
+        const std::uint32_t n = add(tickets_, 1U);
+        return {.tag = ((n << context_bits_) | context_tag_) & tag_mask_,
+                .cookie = (n * 0x9e3779b1U) ^ salt_};
+    }
+
+    // Receives for requests. `posted`: in the transport; `active`: those, and the handles that
+    // still hold the buffer that their request came in. Handles are posted while active is below
+    // the budget, which grows when all are taken.
+    void request_posted() noexcept { add(posted_, 1); }
+    std::int32_t request_taken() noexcept {
+        return add(posted_, -1) - 1;
+    }  // answers how many are left
+    std::int32_t posted() const noexcept { return posted_.load(std::memory_order_acquire); }
+    bool enter_budget() noexcept;
+    void leave_budget() noexcept { add(active_, -1); }
+    bool raise_budget() noexcept;  // false: it does not grow
+
+    Counters counters;
+
+ private:
+    struct Slab;
+    static std::size_t index(na::Lane lane) noexcept { return static_cast<std::size_t>(lane); }
+    // Answers the value before.
+    template <typename T>
+    T add(std::atomic<T>& value, T n) const noexcept {
+        if (threaded_) {
+            return value.fetch_add(n, std::memory_order_acq_rel);
+        }
+        const T before = value.load(std::memory_order_relaxed);
+        value.store(static_cast<T>(before + n), std::memory_order_relaxed);
+        return before;
+    }
+    void add_slab();
+
+    Context& context_;
+    const bulk::Rail rail_;
+    const bool threaded_;
+    std::unique_ptr<na::Context> na_;
+    std::size_t size_[na::kLanes];
+    std::size_t headroom_[na::kLanes];
+    std::uint32_t tag_mask_;
+    std::uint32_t context_bits_;
+    std::uint32_t context_tag_;
+    std::uint32_t salt_;
+    std::atomic<std::uint32_t> tickets_{1};
+    std::atomic<std::int32_t> posted_{0};
+    std::atomic<std::int32_t> active_{0};
+    std::atomic<std::int32_t> budget_;
+    const std::int32_t increment_;
+
+    na::util::OptionalLock lock_;  // guards what follows
+    Kit* free_ = nullptr;
+    std::vector<std::unique_ptr<Slab>> slabs_;
+};
+
+}  // namespace hg

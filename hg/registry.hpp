@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RPCs by id: what to run, how to encode, the user's data.
+//
+// Lookups come with every request, on any thread, inside handlers: no lock, one hash probe, one
+// counter of the caller's own cache line. Changes are rare and take a mutex. A registration that
+// was replaced or removed stays valid for whoever looked it up until they let go; its data is
+// released with the last of them.
+//
+// The memory of a registration is never given back before the registry's end, but used again for
+// another RPC: a reader may hold a pointer that was removed just before it counted itself, so it
+// counts first and looks then (acquire()).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "na/result.hpp"
+
+namespace hg {
+
+class Handle;
+class Registry;
+
+class Registration {
+ public:
+    // A callback or codec of the user: the shell that stored it knows its type.
+    using Opaque = void (*)();
+    // Runs the user's handler for an arrived request, in trigger. A code other than success goes to
+    // the origin.
+    using Invoke = na::Status (*)(Handle& handle, Opaque user);
+
+    struct Functions {
+        Invoke invoke = nullptr;  // null: this class is an origin only
+        Opaque user = nullptr;
+        Opaque encode_input = nullptr;
+        Opaque encode_output = nullptr;
+    };
+
+    std::uint64_t id() const noexcept { return id_.load(std::memory_order_relaxed); }
+    const Functions& functions() const noexcept { return functions_; }
+    bool one_way() const noexcept { return one_way_.load(std::memory_order_relaxed); }
+    bool live() const noexcept { return live_.load(std::memory_order_acquire); }
+    const std::string& name() const noexcept { return name_; }  // empty: registered by id
+
+ private:
+    friend class Registry;
+    static constexpr std::size_t kShards = 4;
+    struct alignas(64) Shard {
+        std::atomic<std::int32_t> uses{0};
+    };
+
+    std::atomic<std::uint64_t> id_{0};
+    std::atomic<bool> live_{false};
+    std::atomic<bool> one_way_{false};
+    Functions functions_;
+    std::string name_;
+    void* data_ = nullptr;              // guarded by the registry's mutex
+    void (*release_)(void*) = nullptr;  // likewise
+    std::array<Shard, kShards>
+        shards_;  // uses by context, so that contexts do not share a cache line
+};
+
+class Registry {
+ public:
+    explicit Registry(bool threaded);
+    ~Registry();  // releases all data
+    Registry(const Registry&) = delete;
+    Registry& operator=(const Registry&) = delete;
+
+    // The id of a name: the same in every process. Never 0.
+    static std::uint64_t id_of(std::string_view name) noexcept;
+
+    // Registers or replaces. exist: the id belongs to another name; invalid_arg: id 0.
+    na::Result<std::uint64_t> add(std::string_view name, const Registration::Functions& functions);
+    na::Result<std::uint64_t> add(std::uint64_t id, const Registration::Functions& functions);
+    na::Status remove(std::uint64_t id);
+
+    // The registration with one more use, counted in `shard` (any number: the context's id); null:
+    // unknown.
+    Registration* acquire(std::uint64_t id, unsigned shard) noexcept;
+    void release(Registration& registration, unsigned shard) noexcept;
+
+    // Control path; all answer noentry where the id is unknown.
+    bool contains(std::uint64_t id) noexcept;
+    na::Status functions(std::uint64_t id, Registration::Functions& out);
+    na::Status set_one_way(std::uint64_t id, bool one_way);
+    na::Status one_way(std::uint64_t id, bool& out);
+    na::Status set_data(std::uint64_t id, void* data, void (*release)(void*));
+    void* data(std::uint64_t id);
+
+ private:
+    struct Table {
+        explicit Table(std::size_t size)
+            : mask(size - 1), slots(new std::atomic<Registration*>[size]) {
+            for (std::size_t i = 0; i < size; ++i) {
+                slots[i].store(nullptr, std::memory_order_relaxed);
+            }
+        }
+        std::size_t mask;
+        std::unique_ptr<std::atomic<Registration*>[]> slots;
+    };
+
+    Registration* find(std::uint64_t id) const noexcept;
+    Registration& fresh();
+    void put(Registration& registration);
+    void grow();
+    bool insert(Table& table, Registration& registration) noexcept;  // true: it took a new slot
+    void retire(Registration& registration);
+    void release_if_unused(Registration& registration);
+    static std::int64_t uses(const Registration& registration) noexcept;
+    na::Result<std::uint64_t> store(std::uint64_t id, std::string_view name,
+                                    const Registration::Functions& functions);
+
+    const bool threaded_;
+    Registration removed_;  // stands in the slots of those that were removed
+    std::atomic<Table*> table_;
+    std::mutex mutex_;  // guards changes and what follows
+    std::vector<std::unique_ptr<Table>>
+        tables_;  // the last is table_; readers may be in the others
+    std::vector<std::unique_ptr<Registration>> all_;
+    std::vector<Registration*> retired_;  // not live; those without uses are used again
+    std::size_t filled_ = 0;              // slots taken, removed ones included
+};
+
+}  // namespace hg

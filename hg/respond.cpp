@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Target: the response, and its way to the user's callback.
+#include "hg/context.hpp"
+#include "hg/handle.hpp"
+#include "hg/loopback.hpp"
+#include "na/util/log.hpp"
+
+namespace hg {
+
+using na::Lane;
+using na::Status;
+
+Status Handle::claim_response() noexcept {
+    if (!target_) [[unlikely]] {
+        return Status::invalid_arg;
+    }
+    if (one_way_) [[unlikely]] {
+        return Status::opnotsupported;
+    }
+    return swap_stage(Stage::received, Stage::answering) ? Status::success : Status::busy;
+}
+
+Status Handle::send_response(Status code, std::size_t payload, const Callback& callback,
+                             Block* beyond, std::size_t beyond_size) noexcept {
+    callback_ = callback;
+    status_.store(Status::success, std::memory_order_relaxed);
+    if (looped_) {
+        return Loopback::respond(*this, code, payload, beyond, beyond_size);
+    }
+    std::uint8_t flags = info_.cls->checksum_flags();
+    if (beyond != nullptr) [[unlikely]] {
+        const Status s = write_overflow(output_space(), payload, *beyond, beyond_size, payload);
+        if (!ok(s)) {
+            unclaim_response();
+            return s;
+        }
+        flags |= wire::kOverflow;
+    }
+    wire::encode(kit_->output + port_->headroom(Lane::expected),
+                 wire::Response{.flags = flags, .code = code, .cookie = cookie_}, payload);
+    na::Context& na = port_->na();
+    ref();
+    // The send, the acknowledgement, and this function, so that a response that leaves at once ends
+    // here, without a turn through the queues.
+    start_parts(beyond == nullptr ? 2 : 3);
+    stage_.store(Stage::answered, std::memory_order_release);
+    Status s = Status::success;
+    if (beyond != nullptr) [[unlikely]] {
+        output_block_ = beyond;
+        kit_->recv->handler = &Handle::on_ack;
+        s = na.recv_expected(*kit_->recv, peer(), info_.context_id, tag_, kit_->ack,
+                             port_->headroom(Lane::expected) + wire::kResponseSize, kit_->region);
+    }
+    if (ok(s)) {
+        kit_->send->handler =
+            beyond == nullptr ? &Handle::on_response_sent : &Handle::on_large_response_sent;
+        s = na.send(*kit_->send, Lane::expected, peer(), info_.context_id, tag_, kit_->output,
+                    port_->output_at() + payload, kit_->region);
+        if (!ok(s) && beyond != nullptr) [[unlikely]] {
+            note(s);
+            na.cancel(*kit_->recv);
+            (void)end_part();  // that of the send; this function's is left
+            s = Status::success;
+        }
+    }
+    if (!ok(s)) [[unlikely]] {
+        output_block_ = nullptr;  // the caller's again
+        unclaim_response();
+        refs_.fetch_sub(1, std::memory_order_relaxed);  // never the last: the caller has one
+        return s;
+    }
+    Context& context = *info_.context;
+    if (end_part()) [[likely]] {
+        respond_ended(*this);
+    }
+    context.settle();
+    return Status::success;
+}
+
+void Handle::on_response_sent(na::Operation& op, const na::Outcome& o) noexcept {
+    Handle& h = of(op);
+    if (ok(o.status)) [[likely]] {
+        h.port_->counters.responses_sent.add();
+    } else {
+        h.note(o.status);
+    }
+    h.respond_part_ended();
+}
+
+void Handle::on_large_response_sent(na::Operation& op, const na::Outcome& o) noexcept {
+    Handle& h = of(op);
+    if (ok(o.status)) {
+        h.port_->counters.responses_overflow.add();
+    } else if (!h.kit_->recv->idle()) {
+        // No acknowledgement will come. This part goes on as the cancellation of its receive,
+        // outside the lock.
+        h.note(o.status);
+        h.defer(&Handle::cancel_ack);
+        return;
+    }
+    on_response_sent(op, o);
+}
+
+void Handle::cancel_ack(Completion& c) {
+    Handle& h = of(c);
+    h.port_->na().cancel(*h.kit_->recv);
+    h.respond_part_ended();
+}
+
+void Handle::on_ack(na::Operation& op, const na::Outcome& o) noexcept {
+    Handle& h = of(op);
+    if (!ok(o.status)) {
+        h.note(o.status);
+    } else {
+        const std::size_t headroom = h.port_->headroom(Lane::expected);
+        const std::span<const std::byte> message =
+            o.size < headroom ? std::span<const std::byte>{}
+                              : std::span(h.kit_->ack + headroom, o.size - headroom);
+        wire::Response ack;
+        const wire::Received received = wire::decode(message, ack);
+        if (!ok(received.status) || ack.cookie != h.cookie_ || (ack.flags & wire::kOverflow) != 0) {
+            h.port_->counters.malformed.add();
+            NA_LOG_WARNING(rpc, "a malformed acknowledgement {}", received.what);
+            h.note(Status::protocol_error);
+        } else if (!ok(ack.code)) {
+            h.note(ack.code);
+        }
+    }
+    h.respond_part_ended();
+}
+
+// Inside handlers.
+void Handle::respond_part_ended() noexcept {
+    if (end_part()) {
+        defer(&Handle::respond_ended);
+    }
+}
+
+// Outside of handlers.
+void Handle::respond_ended(Completion& c) {
+    Handle& h = of(c);
+    if (h.output_block_ != nullptr) [[unlikely]] {
+        h.info_.context->overflow_.give(std::exchange(h.output_block_, nullptr));
+    }
+    if (std::exchange(h.dispatch_due_, false)) [[unlikely]] {
+        h.arrived();
+    } else if (h.callback_.run != nullptr) {
+        h.finish(&Handle::run_respond);
+    } else {
+        h.unref();
+    }
+}
+
+void Handle::run_respond(Completion& c) {
+    Handle& h = of(c);
+    const Callback callback = h.callback_;
+    callback.run(h, h.status_.load(std::memory_order_relaxed), callback.user, callback.arg);
+    h.unref();
+}
+
+}  // namespace hg

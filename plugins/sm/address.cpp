@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "plugins/sm/address.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "plugins/sm/layout.hpp"
+
+namespace na::sm {
+namespace {
+
+// Different layouts do not meet. The trailing part keeps names of contexts apart: names have no
+// '/'.
+SocketName make(std::string_view name, std::string_view part) {
+    const std::string text = fmt::format("cinnabar/sm/{}/{}/{}", kLayoutVersion, name, part);
+    SocketName made;
+    made.address.sun_family = AF_UNIX;
+    const std::size_t n = std::min(text.size(), sizeof made.address.sun_path - 1);
+    std::memcpy(made.address.sun_path + 1, text.data(), n);
+    made.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + n);
+    return made;
+}
+
+constexpr std::size_t kLongestSocketName =
+    std::string_view("cinnabar/sm/4294967295//255").size() + kMaxName;
+static_assert(kLongestSocketName + 1 <= sizeof(sockaddr_un::sun_path));
+
+template <typename T>
+bool parse(std::string_view text, T& value) {
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc{} && stop == text.data() + text.size() && !text.empty() &&
+           text[0] != '-';
+}
+
+}  // namespace
+
+Result<std::string> check_name(std::string_view name) {
+    if (name.empty()) {
+        return Error{Status::invalid_arg,
+                     "the sm address is empty: expected sm://<pid>-<number> or sm://<name>"};
+    }
+    if (name.size() > kMaxName) {
+        return Error{
+            Status::invalid_arg,
+            fmt::format("the sm name is {} bytes long: {} is the limit", name.size(), kMaxName)};
+    }
+    const auto bad = std::find_if(name.begin(), name.end(), [](char c) {
+        return c == '/' || static_cast<unsigned char>(c) <= ' ' || c == '\x7f';
+    });
+    if (bad != name.end()) {
+        return Error{
+            Status::invalid_arg,
+            fmt::format("byte {:#04x} at offset {} of the sm name: slashes, blanks and control "
+                        "characters are not allowed",
+                        static_cast<unsigned char>(*bad), bad - name.begin())};
+    }
+    return std::string(name);
+}
+
+std::optional<pid_t> process_of(std::string_view name) {
+    const std::size_t dash = name.find('-');
+    pid_t pid = 0;
+    std::uint32_t number = 0;
+    if (dash == std::string_view::npos || !parse(name.substr(0, dash), pid) || pid <= 0 ||
+        !parse(name.substr(dash + 1), number)) {
+        return std::nullopt;
+    }
+    return pid;
+}
+
+Result<std::string> parse_uri(std::string_view uri) {
+    if (!uri.starts_with(kScheme)) {
+        return Error{
+            Status::invalid_arg,
+            fmt::format("\"{}\" is no sm address: expected sm://<pid>-<number> or sm://<name>",
+                        uri.substr(0, 2 * kMaxName))};
+    }
+    return check_name(uri.substr(kScheme.size()));
+}
+
+SocketName socket_name(std::string_view name, std::uint8_t context) {
+    return make(name, fmt::format("{}", context));
+}
+
+SocketName reservation_name(std::string_view name) {
+    return make(name, "-");
+}
+
+}  // namespace na::sm

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Connections that this side makes, on the first message to a peer. Nothing waits: the region is
+// made here, so that messages can be written into it before the peer has even looked.
+#include <cerrno>
+#include <new>
+
+#include <unistd.h>
+
+#include "na/util/log.hpp"
+#include "plugins/sm/context.hpp"
+
+namespace na::sm {
+
+using plugin::Posted;
+
+Posted Context::connect(Peer& peer, std::uint8_t target, Connection*& made) noexcept {
+    try {
+        return try_connect(peer, target, made);
+    } catch (const std::bad_alloc&) {
+        made = nullptr;
+        return Posted::failed(Status::nomem);
+    }
+}
+
+Posted Context::try_connect(Peer& peer, std::uint8_t target, Connection*& made) {
+    const auto failed = [&](const Error& error) {
+        // A program that keeps trying would fill the log with the same line.
+        if (!std::exchange(complained_, true)) {
+            NA_LOG_ERROR(sm, "sm://{}: {}", peer.name(), error.message);
+        }
+        return Posted::failed(error.status);
+    };
+    ConnectResult connected = connect_socket(socket_name(peer.name(), target));
+    switch (connected.how) {
+        case Connected::yes:
+            break;
+        case Connected::refused:
+            return Posted::failed(Status::hostunreach);
+        case Connected::busy:
+            connect_blocked_ = true;
+            wake_self();
+            return Posted::again();
+        case Connected::failed:
+            return failed(os_error(connected.error, "cannot connect"));
+    }
+    if (!domain_.allows_user(connected.peer.uid)) {
+        return failed(
+            {Status::permission,
+             fmt::format("it belongs to user {}: add the id to NA_SM_ALLOW_UIDS to talk to it",
+                         connected.peer.uid)});
+    }
+    if (const auto owner = process_of(peer.name()); owner && *owner != connected.peer.pid) {
+        return failed({Status::permission,
+                       fmt::format("process {} listens under this name, which is not its own "
+                                   "(or it lives in another pid namespace)",
+                                   connected.peer.pid)});
+    }
+    const Geometry& geometry = domain_.geometry();
+    auto region = make_shared_memory(geometry.region_bytes(), false);
+    if (!region) {
+        return failed(region.error());
+    }
+    auto c = std::make_unique<Connection>(*this, std::move(connected.socket), connected.peer,
+                                          std::move(region->mapping), geometry, true, target);
+    Link& link = peer.link(id_);
+    link.all.reserve(link.all.size() + 1);
+    link.set(target, nullptr);  // makes room
+    const int socket = c->socket.get();
+    Connection& entered = enter(std::move(c));
+    entered.peer = &peer;
+
+    Hello hello{};
+    hello.control = Control::hello;
+    hello.version = kLayoutVersion;
+    hello.magic = kHelloMagic;
+    hello.geometry = geometry;
+    hello.nonce = nonce();
+    hello.max_message[0] = max_message_[0];
+    hello.max_message[1] = max_message_[1];
+    hello.bit = entered.number % kReadyBits;
+    hello.context = id_;
+    hello.target_context = target;
+    hello.name_length = static_cast<std::uint16_t>(domain_.name().size());
+    std::memcpy(hello.name, domain_.name().data(), domain_.name().size());
+    const int fds[kHelloFds] = {region->fd.get(), status_page_.fd.get(), ready_page_.fd.get()};
+    int error = send_message(socket, &hello, sizeof hello, fds);
+    if (error == 0 && !watch(socket, Event::connection, entered.number)) {
+        error = errno;
+    }
+    if (error != 0) {
+        slots_[entered.number].reset();
+        free_slots_.push_back(entered.number);
+        --connections_;
+        // Too many descriptors on their way, for all of this user's processes: peers will take
+        // them.
+        if (error == ETOOMANYREFS || error == EAGAIN || error == ENOBUFS) {
+            connect_blocked_ = true;
+            wake_self();
+            return Posted::again();
+        }
+        if (error == EPIPE || error == ECONNRESET) {
+            return Posted::failed(Status::hostunreach);
+        }
+        return failed(os_error(error, "cannot greet the peer"));
+    }
+    link.all.push_back(&entered);
+    link.set(target, &entered);
+    ++stats_.connected;
+    // Until it answers the peer cannot know our ready map from anything but the greeting: rings
+    // start hot where there is room.
+    heat(entered);
+    made = &entered;
+    return Posted::done();
+}
+
+// Gives the connection its number, and room in every list that it may enter.
+Connection& Context::enter(std::unique_ptr<Connection> connection) {
+    if (free_slots_.empty()) {
+        const std::size_t size = slots_.size() + 1;
+        free_slots_.reserve(size);
+        work_.reserve(size);
+        starved_.reserve(size);
+        dying_.reserve(size);
+        slots_.emplace_back();
+        free_slots_.push_back(static_cast<std::uint32_t>(size - 1));
+    }
+    const std::uint32_t number = free_slots_.back();
+    free_slots_.pop_back();
+    connection->number = number;
+    ++connections_;
+    slots_[number] = std::move(connection);
+    return *slots_[number];
+}
+
+Nonce Context::nonce() const noexcept {
+    return {reinterpret_cast<std::uintptr_t>(&nonce_), nonce_};
+}
+
+}  // namespace na::sm

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "plugins/sm/connection.hpp"
+
+#include <poll.h>
+#include <time.h>
+
+#include "plugins/sm/context.hpp"
+
+namespace na::sm {
+
+Connection::Connection(Context& context_, UniqueFd socket_, Credentials process_, Mapping region,
+                       const Geometry& geometry, bool outgoing_, std::uint8_t remote_context_)
+    : context(context_),
+      outgoing(outgoing_),
+      remote_context(remote_context_),
+      socket(std::move(socket_)),
+      process(process_),
+      rx_pool_(region.at<std::byte>(geometry.pool_offset(outgoing_ ? 1 : 0))),
+      geometry_(geometry),
+      peer_max_{SIZE_MAX, SIZE_MAX},
+      peer_sleep_(&unanswered_sleep_),
+      out_(region.at<Direction>(0)[outgoing_ ? 0 : 1]),
+      in_(region.at<Direction>(0)[outgoing_ ? 1 : 0]),
+      region_(std::move(region)) {
+    tx_.attach(out_);
+    rx_.attach(in_);
+    pool_.attach(region_.at<std::byte>(geometry.pool_offset(outgoing ? 0 : 1)), geometry);
+}
+
+void Connection::set_attach(bool works) noexcept {
+    attach_ = works ? Attach::yes : Attach::no;
+    out_.producer.attach.store(static_cast<std::uint32_t>(attach_), std::memory_order_release);
+}
+
+Attach Connection::peer_attach() const noexcept {
+    switch (in_.producer.attach.load(std::memory_order_acquire)) {
+        case static_cast<std::uint32_t>(Attach::unknown):
+            return Attach::unknown;
+        case static_cast<std::uint32_t>(Attach::yes):
+            return Attach::yes;
+        default:
+            return Attach::no;
+    }
+}
+
+void Connection::set_peer_pages(Mapping status, Mapping ready, std::uint32_t bit) noexcept {
+    status_page_ = std::move(status);
+    ready_page_ = std::move(ready);
+    peer_sleep_ = &status_page_.at<StatusPage>(0)->sleep;
+    peer_ready_ = ready_page_.at<ReadyMap>(0);
+    peer_bit_ = bit;
+    answered = true;
+}
+
+void Connection::set_peer_limits(const std::uint64_t (&max_message)[kLanes]) noexcept {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        peer_max_[lane] = max_message[lane];
+    }
+}
+
+bool Connection::peer_exists() noexcept {
+    constexpr std::int64_t kFresh = 1'000'000;
+    timespec t{};
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    const std::int64_t now = t.tv_sec * 1'000'000'000 + t.tv_nsec;
+    if (now - seen_alive_ < kFresh) {
+        return true;
+    }
+    pollfd p{.fd = socket.get(), .events = 0, .revents = 0};
+    if (state != State::open || (::poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR)) != 0)) {
+        return false;
+    }
+    seen_alive_ = now;
+    return true;
+}
+
+void Connection::complete(Op& op, Status status) noexcept {
+    state_of(op).stage = Stage::idle;
+    context.sink().complete(
+        op, plugin::Completion{.status = status, .size = ok(status) ? op.length : 0});
+}
+
+void Connection::end_all(Status status, bool tell) noexcept {
+    const auto end = [&](Op& op) {
+        if (tell) {
+            complete(op, status);
+        } else {
+            state_of(op).stage = Stage::idle;
+        }
+    };
+    while (Op* op = queue_.front()) {
+        queue_.remove(*op);
+        // One that is streaming has a slot as well.
+        for (Slot& s : slots_) {
+            if (s.op == op) {
+                s.op = nullptr;
+            }
+        }
+        end(*op);
+    }
+    for (Slot& s : slots_) {
+        if (Op* op = std::exchange(s.op, nullptr)) {
+            end(*op);
+        }
+        s.use = Use::none;
+    }
+    slots_free_ = ~std::uint64_t{0};
+    slots_used_ = 0;
+    if (served_ != nullptr) {
+        for (unsigned i = 0; i < kSlots; ++i) {
+            if (plugin::Arrival* a = std::exchange(served_[i].arrival, nullptr)) {
+                context.sink().finish(a, status);
+            }
+            served_[i].use = Use::none;
+        }
+    }
+    acks_owed_ = aborts_owed_ = gets_served_ = 0;
+    lane_busy_[0] = lane_busy_[1] = 0;
+}
+
+}  // namespace na::sm

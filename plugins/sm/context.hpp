@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The progress engine of the sm transport.
+//
+// A poll looks at the few hot rings, at one word of the ready map, and at nothing else unless one
+// of them has something: it costs the same with one peer and with a thousand. Sockets (new peers,
+// hang-ups, knocks) are looked at when a clock says so: every millisecond under traffic, more often
+// when idle, and always after sleeping.
+//
+// All functions are called by the core under its lock, or by Connection inside such a call.
+//
+//   context.cpp   open, close, progress, arm          connect.cpp   out-going connections
+//   events.cpp    what comes over sockets             accept.cpp    in-coming connections
+//   rma.cpp, rma_attach.cpp, rma_shared.cpp           puts and gets
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "na/plugin.hpp"
+#include "plugins/sm/connection.hpp"
+#include "plugins/sm/domain.hpp"
+#include "plugins/sm/peer.hpp"
+#include "plugins/sm/rendezvous.hpp"
+
+namespace na::sm {
+
+// Counters; only the serialised calls touch them.
+struct Stats {
+    std::uint64_t inline_messages = 0;
+    std::uint64_t injected = 0;
+    std::uint64_t attached_messages = 0;  // iov
+    std::uint64_t bounced = 0;
+    std::uint64_t received = 0;
+    std::uint64_t knocks = 0;        // system calls that wake a sleeping peer
+    std::uint64_t system_calls = 0;  // made by progress() for events
+    std::uint64_t ready_polls = 0;   // polls that found a bit in the ready map
+    std::uint64_t rma_local = 0;
+    std::uint64_t rma_shared = 0;
+    std::uint64_t rma_attached = 0;
+    std::uint64_t rma_bounced = 0;
+    std::uint64_t bad_input = 0;
+    std::uint64_t connected = 0;
+    std::uint64_t accepted = 0;
+    std::uint64_t refused = 0;
+    std::uint64_t lost = 0;
+};
+
+class Context final : public plugin::Context {
+ public:
+    static Result<std::unique_ptr<plugin::Context>> open(Domain& domain, std::uint8_t id,
+                                                         plugin::Sink& sink);
+    ~Context() override;
+
+    plugin::Posted send(Op& op) override;
+    plugin::Posted put(Op& op) override { return transfer(op); }
+    plugin::Posted get(Op& op) override { return transfer(op); }
+    void cancel(Op& op) override;
+    std::size_t progress() override;
+    int wait_fd() override { return epoll_.get(); }
+    bool arm() override;
+    void drop(plugin::Peer& peer) override;
+    void stats(std::vector<plugin::Stat>& out) const override;
+
+    // --- for Connection ---
+    plugin::Sink& sink() noexcept { return sink_; }
+    Domain& domain() noexcept { return domain_; }
+    std::uint8_t id() const noexcept { return id_; }
+    std::size_t max_message(Lane lane) const noexcept {
+        return max_message_[static_cast<std::size_t>(lane)];
+    }
+    Stats& counters() noexcept { return stats_; }
+
+    // Its ring is to be looked at in the next progress().
+    void look_again(Connection& connection) noexcept;
+    // pump() has something to do.
+    void add_work(Connection& connection) noexcept;
+    // A post was answered `again` for want of credits.
+    void add_starved(Connection& connection) noexcept;
+    // The peer broke the protocol: counted, and the connection ends. `what` is a literal.
+    void fail(Connection& connection, const char* what) noexcept;
+    // The peer is gone, or never let us in.
+    void hang_up(Connection& connection, Status why) noexcept;
+    // A connection whose peer was dropped here has one again, because a message came.
+    void adopted(Connection& connection, Lane lane) noexcept;
+    // Copies from the peer's memory by cross-memory attach.
+    Status read_peer(Connection& connection, void* to, std::uint64_t address,
+                     std::size_t bytes) noexcept;
+    // Look at the sockets at the next chance.
+    void events_soon() noexcept {
+        next_events_ = 0;
+        countdown_ = 1;
+    }
+    // Ends the pending transfers over this connection.
+    void end_copies(Connection& connection, Status why, bool complete) noexcept;
+
+ private:
+    static constexpr std::uint32_t kHot = 4;
+    static constexpr unsigned kBudget =
+        32;  // messages of one ring before the others get their turn
+    static constexpr std::size_t kMaxGreetings = 128;
+    static constexpr std::size_t kMaxOrphans = 64;
+    enum Chore : std::uint32_t { kArmed = 1, kWork = 2, kCopies = 4, kDying = 8 };
+    enum class Event : std::uint32_t { listener = 1, greeting, connection, timer };
+    struct Hot {
+        const std::atomic<std::uint32_t>* word;
+        std::uint32_t expected;
+        std::uint32_t used;  // polls_ when it last had something
+        Connection* connection;
+    };
+    struct Greeting {
+        UniqueFd socket;
+        Credentials process;
+        std::uint64_t since = 0;
+    };
+
+    Context(Domain& domain, std::uint8_t id, plugin::Sink& sink);
+    Status set_up(Error& error);
+
+    // context.cpp
+    std::size_t receive_hot(Hot& hot) noexcept;
+    std::size_t receive_cold(Connection& connection) noexcept;
+    std::size_t receive_ready() noexcept;
+    std::size_t sweep(std::uint32_t count) noexcept;
+    void heat(Connection& connection) noexcept;
+    void cool(Connection& connection) noexcept;
+    std::size_t chores() noexcept;
+    void disarm() noexcept;
+    void stand_down() noexcept;
+    void wake_self() noexcept;
+    bool anything_ready() noexcept;
+    std::size_t tick() noexcept;
+    void close_connection(Connection& connection) noexcept;
+    std::size_t drain(Connection& connection) noexcept;
+    std::size_t bury() noexcept;
+    void bury(Connection& connection) noexcept;
+
+    // events.cpp
+    std::size_t handle_events() noexcept;
+    std::size_t on_socket(Connection& connection) noexcept;
+    void on_message(Connection& connection, Received& message) noexcept;
+    void on_answer(Connection& connection, Received& message) noexcept;
+    void on_bye(Connection& connection) noexcept;
+    bool watch(int fd, Event event, std::uint32_t index) noexcept;
+    void set_timer(std::int64_t ns) noexcept;
+    static std::int64_t now() noexcept;  // ns
+
+    // accept.cpp
+    std::size_t on_listener() noexcept;
+    void refuse_for_lack_of_files() noexcept;
+    void on_greeting(std::uint32_t index) noexcept;
+    void greet(UniqueFd socket, const Credentials& process, Received& message) noexcept;
+    Verdict accept(UniqueFd& socket, const Credentials& process, Received& message,
+                   const char*& why);
+    Verdict check_identity(const std::string& name, std::uint8_t context,
+                           const Credentials& process, const char*& why);
+
+    // connect.cpp
+    plugin::Posted connect(Peer& peer, std::uint8_t target, Connection*& made) noexcept;
+    plugin::Posted try_connect(Peer& peer, std::uint8_t target, Connection*& made);
+    Connection& enter(std::unique_ptr<Connection> connection);
+    Nonce nonce() const noexcept;
+    bool can_attach(pid_t process, const Nonce& nonce) const noexcept;
+
+    // rma.cpp
+    plugin::Posted transfer(Op& op) noexcept;
+    Status copy_self(Op& op) noexcept;
+    enum class Copied { done, some, wait, elsewhere, failed };
+    Copied copy_some(Op& op, Status& status) noexcept;
+    std::size_t run_copies() noexcept;
+    bool copies_can_run() noexcept;
+    void end_copy(Op& op, Status status) noexcept;
+
+    // rma_attach.cpp
+    Copied copy_attached(Op& op, std::size_t limit, Status& status) noexcept;
+
+    // rma_shared.cpp
+    std::byte* find_mapping(Connection& connection, Op& op, bool& pending) noexcept;
+    void copy_shared(Op& op, std::byte* base, std::size_t limit) noexcept;
+    void on_map(Connection& connection, const Received& message) noexcept;
+    void on_mapping(Connection& connection, Received& message) noexcept;
+    void on_unmap(Connection& connection, const Received& message) noexcept;
+    void tell_freed() noexcept;
+
+    Domain& domain_;
+    plugin::Sink& sink_;
+    const std::uint8_t id_;
+    std::size_t max_message_[kLanes];
+
+    // The fast path.
+    std::uint32_t hot_count_ = 0;
+    std::uint32_t polls_ = 0;
+    std::uint32_t countdown_ = 1;  // polls until the clock is read
+    std::uint32_t chores_ = 0;
+    Hot hot_[kHot] = {};
+    ReadyMap* ready_ = nullptr;
+
+    std::uint32_t clock_every_ = 1;
+    std::int64_t clock_ = 0;        // when it was read last
+    std::int64_t next_events_ = 0;  // when to look at the sockets
+    std::uint64_t received_then_ = 0;
+    std::int64_t last_traffic_ = 0;
+    std::uint32_t swept_ = 0;
+    std::uint64_t freed_ = 0;  // generation of the domain's allocations that peers know about
+    bool connect_blocked_ = false;
+    bool complained_ = false;  // about open files; once is enough
+
+    StatusPage* status_ = nullptr;
+    SharedMemory status_page_;
+    SharedMemory ready_page_;
+    UniqueFd listener_;
+    UniqueFd epoll_;
+    UniqueFd spare_;  // given up for a moment where no file is left to accept a peer with
+    UniqueFd timer_;
+    std::uint64_t nonce_ = 0;
+
+    std::vector<std::unique_ptr<Connection>> slots_;  // by Connection::number; null: free
+    std::vector<std::uint32_t> free_slots_;
+    std::size_t connections_ = 0;
+    std::size_t orphans_ = 0;
+    std::vector<Greeting> greetings_;
+    std::uint64_t greeted_ = 0;
+    // Never grow beyond the slots, so that adding allocates nothing.
+    std::vector<Connection*> work_;
+    std::vector<Connection*> starved_;
+    std::vector<Connection*> dying_;
+    OpList copies_;
+    Stats stats_;
+};
+
+}  // namespace na::sm

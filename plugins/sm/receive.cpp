@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What comes in by a ring. Each take_...() copies the head and body of a message once, checks them,
+// and only then acts; a value that no correct peer would write ends the connection.
+#include <cstring>
+#include <new>
+#include <span>
+
+#include "na/util/lock.hpp"
+#include "plugins/sm/context.hpp"
+#include "plugins/sm/region.hpp"
+
+namespace na::sm {
+namespace {
+
+constexpr std::size_t kBody = sizeof(Head);
+
+bool valid_lane(std::uint8_t lane) noexcept {
+    return lane < kLanes;
+}
+
+}  // namespace
+
+std::size_t Connection::receive(unsigned budget) noexcept {
+    std::size_t taken = 0;
+    Step step = Step::taken;
+    stalled_ = false;
+    if (state == State::closed) [[unlikely]] {
+        return 0;
+    }
+    while (taken < budget && rx_.ready()) {
+        step = take();
+        if (step != Step::taken) [[unlikely]] {
+            break;
+        }
+        ++taken;
+    }
+    context.counters().received += taken;
+    if (step == Step::bad) [[unlikely]] {
+        context.fail(*this, bad_ != nullptr ? bad_ : "a malformed message in the ring");
+    } else if (stalled_ || taken == budget) [[unlikely]] {
+        // Also when the ring is cold: nobody will set its bit for what is in it already.
+        context.look_again(*this);
+    }
+    return taken;
+}
+
+Connection::Step Connection::take() noexcept {
+    const Head head = rx_.front<Head>();
+    switch (head.kind) {
+        case Kind::inline_message:
+            return take_inline(head);
+        case Kind::inject:
+            return take_inject(head);
+        case Kind::iov:
+            return take_iov(head);
+        case Kind::bounce:
+            return take_bounce(head);
+        case Kind::data:
+            return take_data(head);
+        case Kind::ack:
+            return take_ack(head);
+        case Kind::put:
+            return take_put(head);
+        case Kind::get:
+            return take_get(head);
+        case Kind::reply:
+            return take_reply(head);
+        case Kind::abort:
+            return take_abort(head);
+        case Kind::none:
+            break;
+    }
+    bad_ = "an unknown kind of message in the ring";
+    return Step::bad;
+}
+
+// A message on a connection whose peer was dropped here: the peer comes back.
+bool Connection::adopt(Lane lane) noexcept {
+    plugin::Peer* source = context.sink().source(std::as_bytes(std::span(name)));
+    if (source == nullptr) {
+        return false;
+    }
+    peer = static_cast<Peer*>(source);
+    holds_source = true;
+    context.adopted(*this, lane);
+    return true;
+}
+
+Connection::Step Connection::take_inline(const Head& head) noexcept {
+    const std::size_t size = head.value;
+    if (size > kInlineBytes || !valid_lane(head.aux)) [[unlikely]] {
+        return Step::bad;
+    }
+    const std::uint32_t lines = lines_for(sizeof(Head) + size);
+    if (lines > 1 && !rx_.ready(lines)) [[unlikely]] {
+        // The others follow within nanoseconds, or never.
+        for (int i = 0; i < 64 && !rx_.ready(lines); ++i) {
+            util::cpu_relax();
+        }
+        if (!rx_.ready(lines)) {
+            return Step::later;
+        }
+    }
+    const auto lane = static_cast<Lane>(head.aux);
+    if (size > context.max_message(lane)) [[unlikely]] {
+        context.sink().dropped("a message longer than this class takes");
+        give_back(lines);
+        return Step::taken;
+    }
+    if (peer == nullptr && !adopt(lane)) [[unlikely]] {
+        return Step::bad;
+    }
+    plugin::Arrival* a = context.sink().arrive(lane, *peer, head.tag, size);
+    if (a == nullptr) [[unlikely]] {
+        stalled_ = true;
+        return Step::later;
+    }
+    if (a->data != nullptr) {
+        rx_.copy(kBody, a->data, size);
+    }
+    give_back(lines);
+    context.sink().finish(a, Status::success);
+    return Step::taken;
+}
+
+// The buffer and length that a line names, checked. False: out of range.
+bool Connection::get_buffer(std::uint32_t& length, const std::byte*& at) const noexcept {
+    const auto inject = rx_.front<Inject>(kBody);
+    if (inject.buffer >= geometry_.buffer_count || inject.length == 0 ||
+        inject.length > geometry_.buffer_bytes) {
+        return false;
+    }
+    length = inject.length;
+    at = rx_pool_ + std::size_t{inject.buffer} * geometry_.buffer_bytes;
+    return true;
+}
+
+Connection::Step Connection::take_inject(const Head& head) noexcept {
+    std::uint32_t size = 0;
+    const std::byte* from = nullptr;
+    if (!valid_lane(head.aux) || !get_buffer(size, from)) [[unlikely]] {
+        return Step::bad;
+    }
+    const auto lane = static_cast<Lane>(head.aux);
+    if (size > context.max_message(lane)) [[unlikely]] {
+        context.sink().dropped("a message longer than this class takes");
+        give_back_buffer();
+        return Step::taken;
+    }
+    if (peer == nullptr && !adopt(lane)) [[unlikely]] {
+        return Step::bad;
+    }
+    plugin::Arrival* a = context.sink().arrive(lane, *peer, head.tag, size);
+    if (a == nullptr) [[unlikely]] {
+        stalled_ = true;
+        return Step::later;
+    }
+    if (a->data != nullptr) {
+        std::memcpy(a->data, from, size);
+    }
+    give_back_buffer();
+    context.sink().finish(a, Status::success);
+    return Step::taken;
+}
+
+// The state of the peer's slot; null: no such slot.
+Connection::Served* Connection::served(unsigned slot) noexcept {
+    if (slot >= kSlots) {
+        return nullptr;
+    }
+    if (served_ == nullptr) [[unlikely]] {
+        served_.reset(new (std::nothrow) Served[kSlots]);
+        if (served_ == nullptr) {
+            return nullptr;
+        }
+    }
+    return &served_[slot];
+}
+
+Connection::Step Connection::take_iov(const Head& head) noexcept {
+    const auto iov = rx_.front<Iov>(kBody);
+    Served* s = served(head.value);
+    const std::uint64_t bit = std::uint64_t{1} << (head.value % kSlots);
+    if (s == nullptr || s->use != Use::none || (acks_owed_ & bit) != 0 || !valid_lane(head.aux) ||
+        iov.length == 0 || !attached()) {
+        return Step::bad;
+    }
+    if (state == State::draining) {
+        give_back(1);  // its memory is gone
+        return Step::taken;
+    }
+    const auto lane = static_cast<Lane>(head.aux);
+    auto& claim = in_.claims[head.value];
+    auto expected = static_cast<std::uint32_t>(Claim::offered);
+    if (!claim.compare_exchange_strong(expected, static_cast<std::uint32_t>(Claim::reading),
+                                       std::memory_order_acq_rel)) {
+        give_back(1);  // taken back
+        acknowledge(head.value, Status::canceled);
+        return Step::taken;
+    }
+    if (iov.length > context.max_message(lane)) {
+        context.sink().dropped("a message longer than this class takes");
+        give_back(1);
+        acknowledge(head.value, Status::msgsize);
+        return Step::taken;
+    }
+    if (peer == nullptr && !adopt(lane)) {
+        return Step::bad;
+    }
+    plugin::Arrival* a = context.sink().arrive(lane, *peer, head.tag, iov.length);
+    if (a == nullptr) {
+        claim.store(static_cast<std::uint32_t>(Claim::offered), std::memory_order_release);
+        stalled_ = true;
+        return Step::later;
+    }
+    Status status = Status::success;
+    if (a->data != nullptr) {
+        status = context.read_peer(*this, a->data, iov.address, iov.length);
+    }
+    give_back(1);
+    context.sink().finish(a, status);
+    acknowledge(head.value, status);
+    return Step::taken;
+}
+
+Connection::Step Connection::take_bounce(const Head& head) noexcept {
+    const auto announce = rx_.front<Announce>(kBody);
+    Served* s = served(head.value);
+    const std::uint64_t bit = std::uint64_t{1} << (head.value % kSlots);
+    if (s == nullptr || s->use != Use::none || (acks_owed_ & bit) != 0 || !valid_lane(head.aux) ||
+        announce.length == 0) {
+        return Step::bad;
+    }
+    const auto lane = static_cast<Lane>(head.aux);
+    Served made;
+    made.left = announce.length;
+    if (announce.length > context.max_message(lane)) {
+        context.sink().dropped("a message longer than this class takes");
+        made.use = Use::discard;
+    } else {
+        if (peer == nullptr && !adopt(lane)) {
+            return Step::bad;
+        }
+        made.use = Use::message;
+        made.arrival = context.sink().arrive(lane, *peer, head.tag, announce.length);
+        if (made.arrival == nullptr) {
+            stalled_ = true;
+            return Step::later;
+        }
+    }
+    *s = made;
+    give_back(1);
+    return Step::taken;
+}
+
+Connection::Step Connection::take_data(const Head& head) noexcept {
+    std::uint32_t size = 0;
+    const std::byte* from = nullptr;
+    Served* s = served(head.value);
+    if (s == nullptr || !get_buffer(size, from) || size > s->left) {
+        return Step::bad;
+    }
+    switch (s->use) {
+        case Use::message:
+            if (s->arrival->data != nullptr) {
+                std::memcpy(static_cast<std::byte*>(s->arrival->data) + s->done, from, size);
+            }
+            break;
+        case Use::put:
+            if (ok(s->status)) {
+                s->status = context.domain().regions().use(
+                    s->key, Access::write, s->offset + s->done, size,
+                    [&](const LocalRegion& region) {
+                        copy_in(region.list, s->offset + s->done, from, size);
+                    });
+            }
+            break;
+        case Use::discard:
+            break;
+        default:
+            return Step::bad;
+    }
+    give_back_buffer();
+    s->done += size;
+    s->left -= size;
+    if (s->left == 0) {
+        const Use use = std::exchange(s->use, Use::none);
+        if (use == Use::message) {
+            context.sink().finish(std::exchange(s->arrival, nullptr), Status::success);
+        } else if (use == Use::put) {
+            acknowledge(head.value, s->status);
+        }
+    }
+    return Step::taken;
+}
+
+Connection::Step Connection::take_put(const Head& head) noexcept {
+    const auto range = rx_.front<RemoteRange>(kBody);
+    Served* s = served(head.value);
+    const std::uint64_t bit = std::uint64_t{1} << (head.value % kSlots);
+    if (s == nullptr || s->use != Use::none || (acks_owed_ & bit) != 0 || range.length == 0) {
+        return Step::bad;
+    }
+    Served made;
+    made.use = Use::put;
+    made.left = range.length;
+    made.key = range.key;
+    made.offset = range.offset;
+    made.status = context.domain().regions().use(range.key, Access::write, range.offset,
+                                                 range.length, [](const LocalRegion&) {});
+    *s = made;
+    give_back(1);
+    return Step::taken;
+}
+
+Connection::Step Connection::take_get(const Head& head) noexcept {
+    const auto range = rx_.front<RemoteRange>(kBody);
+    Served* s = served(head.value);
+    const std::uint64_t bit = std::uint64_t{1} << (head.value % kSlots);
+    if (s == nullptr || s->use != Use::none || (acks_owed_ & bit) != 0 || range.length == 0) {
+        return Step::bad;
+    }
+    give_back(1);
+    const Status status = context.domain().regions().use(range.key, Access::read, range.offset,
+                                                         range.length, [](const LocalRegion&) {});
+    if (!ok(status)) {
+        acknowledge(head.value, status);
+        return Step::taken;
+    }
+    Served made;
+    made.use = Use::get;
+    made.left = range.length;
+    made.key = range.key;
+    made.offset = range.offset;
+    *s = made;
+    gets_served_ |= bit;
+    context.add_work(*this);
+    return Step::taken;
+}
+
+Connection::Step Connection::take_reply(const Head& head) noexcept {
+    std::uint32_t size = 0;
+    const std::byte* from = nullptr;
+    if (head.value >= kSlots || !get_buffer(size, from)) {
+        return Step::bad;
+    }
+    Slot& s = slots_[head.value];
+    if (s.use != Use::get || size > s.left) {
+        return Step::bad;
+    }
+    if (s.op != nullptr) {
+        OpState& state_here = state_of(*s.op);
+        copy_in(static_cast<const Region*>(s.op->local)->list, s.op->local_offset + state_here.done,
+                from, size);
+        state_here.done += size;
+    }
+    give_back_buffer();
+    s.left -= size;
+    if (s.left == 0) {
+        Op* op = s.op;
+        free_slot(head.value);
+        if (op != nullptr) {
+            complete(*op, Status::success);
+        }
+    }
+    return Step::taken;
+}
+
+Connection::Step Connection::take_ack(const Head& head) noexcept {
+    if (head.value >= kSlots || head.aux > static_cast<std::uint8_t>(Status::other_error)) {
+        return Step::bad;
+    }
+    const Slot s = slots_[head.value];
+    const auto status = static_cast<Status>(head.aux);
+    // A get that succeeds ends with its last reply; a put that is still being written is not
+    // acknowledged.
+    if ((s.use != Use::iov && s.use != Use::put && s.use != Use::get) ||
+        (s.use == Use::get && ok(status)) ||
+        (s.op != nullptr && state_of(*s.op).stage != Stage::waiting) ||
+        (aborts_owed_ & std::uint64_t{1} << head.value) != 0) {
+        return Step::bad;
+    }
+    give_back(1);
+    free_slot(head.value);
+    if (s.op != nullptr) {
+        complete(*s.op, status);
+    }
+    return Step::taken;
+}
+
+Connection::Step Connection::take_abort(const Head& head) noexcept {
+    Served* s = served(head.value);
+    if (s == nullptr) {
+        return Step::bad;
+    }
+    switch (s->use) {
+        case Use::message:
+            s->use = Use::none;
+            give_back(1);
+            context.sink().finish(std::exchange(s->arrival, nullptr), Status::canceled);
+            return Step::taken;
+        case Use::put:
+            s->use = Use::none;
+            give_back(1);
+            acknowledge(head.value, Status::canceled);
+            return Step::taken;
+        case Use::discard:
+            s->use = Use::none;
+            give_back(1);
+            return Step::taken;
+        default:
+            return Step::bad;
+    }
+}
+
+}  // namespace na::sm

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "plugins/sm/region.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/uio.h>
+
+#include "na/util/bytes.hpp"
+#include "na/util/log.hpp"
+#include "plugins/sm/layout.hpp"
+
+namespace na::sm {
+namespace {
+
+// Encoded region: flags, reserved, segment count, key, [allocation id, its base], then address and
+// length of each segment.
+constexpr std::uint8_t kFlagAllocation = 1;
+
+std::uint64_t number(const void* address) noexcept {
+    return reinterpret_cast<std::uintptr_t>(address);
+}
+
+}  // namespace
+
+std::uint64_t Random::next() {
+    const std::lock_guard guard(mutex_);
+    if (left_ == 0) {
+        std::size_t have = 0;
+        while (have < sizeof pool_) {
+            const ssize_t n =
+                getrandom(reinterpret_cast<char*>(pool_) + have, sizeof pool_ - have, 0);
+            if (n > 0) {
+                have += static_cast<std::size_t>(n);
+            } else if (n < 0 && errno != EINTR) {
+                NA_LOG_ERROR(
+                    sm, "no random numbers from the kernel (getrandom): keys will be guessable");
+                for (std::size_t i = 0; i < std::size(pool_); ++i) {
+                    pool_[i] += number(this) + i;
+                }
+                break;
+            }
+        }
+        left_ = std::size(pool_);
+    }
+    const std::uint64_t value = pool_[--left_];
+    return value != 0 ? value : 1;
+}
+
+// --- segments
+// --------------------------------------------------------------------------------------------------------
+
+SegmentList::SegmentList(std::vector<Segment> segments) : segments_(std::move(segments)) {
+    if (segments_.size() > 1) {
+        starts_.reserve(segments_.size());
+    }
+    for (const Segment& s : segments_) {
+        if (segments_.size() > 1) {
+            starts_.push_back(length_);
+        }
+        length_ += s.length;
+    }
+}
+
+SegmentList::Cursor::Cursor(const SegmentList& list, std::uint64_t offset) noexcept
+    : at_(list.segments_.data()), end_(at_ + list.segments_.size()), within_(offset) {
+    if (!list.starts_.empty()) {
+        const auto it = std::upper_bound(list.starts_.begin(), list.starts_.end(), offset) - 1;
+        at_ += it - list.starts_.begin();
+        within_ = offset - *it;
+    }
+}
+
+Segment SegmentList::Cursor::piece(std::size_t limit) const noexcept {
+    return {static_cast<std::byte*>(at_->base) + within_, std::min(limit, at_->length - within_)};
+}
+
+void SegmentList::Cursor::advance(std::size_t bytes) noexcept {
+    within_ += bytes;
+    if (within_ == at_->length && at_ + 1 != end_) {
+        ++at_;
+        within_ = 0;
+    }
+}
+
+void SegmentList::Cursor::skip(std::size_t bytes) noexcept {
+    while (bytes != 0) {
+        const std::size_t n = piece(bytes).length;
+        if (n == 0) {
+            return;
+        }
+        advance(n);
+        bytes -= n;
+    }
+}
+
+std::size_t SegmentList::Cursor::fill(iovec* out, std::size_t count, std::size_t limit,
+                                      std::size_t& bytes) const noexcept {
+    Cursor c = *this;
+    std::size_t n = 0;
+    bytes = 0;
+    while (n < count && bytes < limit) {
+        const Segment s = c.piece(limit - bytes);
+        if (s.length == 0) {
+            break;  // the end of the list
+        }
+        out[n++] = {s.base, s.length};
+        bytes += s.length;
+        c.advance(s.length);
+    }
+    return n;
+}
+
+void copy_out(const SegmentList& from, std::uint64_t offset, void* to, std::size_t bytes) noexcept {
+    SegmentList::Cursor c(from, offset);
+    auto* out = static_cast<std::byte*>(to);
+    while (bytes != 0) {
+        const Segment s = c.piece(bytes);
+        std::memcpy(out, s.base, s.length);
+        out += s.length;
+        bytes -= s.length;
+        c.advance(s.length);
+    }
+}
+
+void copy_in(const SegmentList& to, std::uint64_t offset, const void* from,
+             std::size_t bytes) noexcept {
+    SegmentList::Cursor c(to, offset);
+    const auto* in = static_cast<const std::byte*>(from);
+    while (bytes != 0) {
+        const Segment s = c.piece(bytes);
+        std::memcpy(s.base, in, s.length);
+        in += s.length;
+        bytes -= s.length;
+        c.advance(s.length);
+    }
+}
+
+void copy_lists(const SegmentList& from, std::uint64_t from_offset, const SegmentList& to,
+                std::uint64_t to_offset, std::uint64_t bytes) noexcept {
+    SegmentList::Cursor source(from, from_offset);
+    SegmentList::Cursor target(to, to_offset);
+    while (bytes != 0) {
+        const Segment s = source.piece(bytes);
+        const Segment t = target.piece(s.length);
+        std::memmove(t.base, s.base, t.length);
+        source.advance(t.length);
+        target.advance(t.length);
+        bytes -= t.length;
+    }
+}
+
+// --- regions
+// ---------------------------------------------------------------------------------------------------------
+
+LocalRegion::LocalRegion(RegionTable& table, std::vector<Segment> segments, std::uint64_t key_,
+                         Access access_)
+    : Region(std::move(segments), key_), access(access_), table_(table) {
+    table_.enter(*this);
+}
+
+LocalRegion::~LocalRegion() {
+    table_.leave(*this);
+}
+
+std::size_t LocalRegion::encode(std::span<std::byte> out) const {
+    const auto segments = list.segments();
+    const std::size_t size = 12 + (allocation != 0 ? 16 : 0) + 16 * segments.size();
+    if (out.size() < size) {
+        return size;
+    }
+    util::ByteWriter w(out);
+    w.integer(allocation != 0 ? kFlagAllocation : std::uint8_t{0});
+    w.integer(std::uint8_t{0});
+    w.integer(static_cast<std::uint16_t>(segments.size()));
+    w.integer(key);
+    if (allocation != 0) {
+        w.integer(allocation);
+        w.integer(allocation_base);
+    }
+    for (const Segment& s : segments) {
+        w.integer(number(s.base));
+        w.integer(static_cast<std::uint64_t>(s.length));
+    }
+    return size;
+}
+
+Result<std::unique_ptr<plugin::Region>> decode_region(std::span<const std::byte> encoded,
+                                                      std::uint64_t length) {
+    const Error malformed{Status::protocol_error, "malformed sm memory descriptor"};
+    util::ByteReader r(encoded);
+    const auto flags = r.integer<std::uint8_t>();
+    const auto reserved = r.integer<std::uint8_t>();
+    const auto count = r.integer<std::uint16_t>();
+    const auto key = r.integer<std::uint64_t>();
+    if (!r.good() || (flags & ~kFlagAllocation) != 0 || reserved != 0 || count == 0 ||
+        count > kMaxSegments) {
+        return malformed;
+    }
+    std::uint64_t allocation = 0;
+    std::uint64_t base = 0;
+    if (flags != 0) {
+        allocation = r.integer<std::uint64_t>();
+        base = r.integer<std::uint64_t>();
+    }
+    if (!r.good() || r.left() != std::size_t{count} * 16) {
+        return malformed;
+    }
+    std::vector<Segment> segments;
+    segments.reserve(count);
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto address = r.integer<std::uint64_t>();
+        const auto bytes = r.integer<std::uint64_t>();
+        if (bytes == 0 || bytes > UINT64_MAX - address || bytes > length - sum ||
+            (allocation != 0 && address < base)) {
+            return malformed;
+        }
+        sum += bytes;
+        segments.push_back({reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), bytes});
+    }
+    if (sum != length) {
+        return malformed;
+    }
+    auto region = std::make_unique<RemoteRegion>(std::move(segments), key);
+    region->allocation = allocation;
+    region->allocation_base = base;
+    return std::unique_ptr<plugin::Region>(std::move(region));
+}
+
+void RegionTable::enter(LocalRegion& region) {
+    const std::unique_lock guard(mutex_);
+    regions_.emplace(region.key, &region);
+}
+
+void RegionTable::leave(LocalRegion& region) noexcept {
+    const std::unique_lock guard(mutex_);
+    regions_.erase(region.key);
+}
+
+// --- allocations
+// -----------------------------------------------------------------------------------------------------
+
+void* Allocations::allocate(std::size_t bytes) {
+    if (bytes == 0 || bytes > PTRDIFF_MAX - kPageBytes) {
+        return nullptr;
+    }
+    const std::size_t rounded = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+    auto memory = make_shared_memory(rounded, false);
+    if (!memory) {
+        NA_LOG_WARNING(mem, "no shareable memory, ordinary memory is used: {}",
+                       memory.error().message);
+        return nullptr;
+    }
+    void* base = memory->mapping.base();
+    const std::uint64_t id = random_.next();
+    const std::lock_guard guard(mutex_);
+    by_id_.emplace(id, number(base));
+    by_base_.emplace(number(base), Allocation{id, std::move(*memory)});
+    return base;
+}
+
+bool Allocations::deallocate(void* memory) {
+    std::map<std::uintptr_t, Allocation>::node_type node;
+    {
+        const std::lock_guard guard(mutex_);
+        const auto it = by_base_.find(number(memory));
+        if (it == by_base_.end()) {
+            return false;
+        }
+        by_id_.erase(it->second.id);
+        node = by_base_.extract(it);
+    }
+    generation_.fetch_add(1, std::memory_order_release);
+    return true;
+}
+
+std::optional<Allocations::Place> Allocations::find(const void* base, std::size_t length) const {
+    const std::lock_guard guard(mutex_);
+    auto it = by_base_.upper_bound(number(base));
+    if (it == by_base_.begin()) {
+        return std::nullopt;
+    }
+    --it;
+    const std::uint64_t offset = number(base) - it->first;
+    const std::size_t size = it->second.memory.mapping.bytes();
+    if (offset >= size || length > size - offset) {
+        return std::nullopt;
+    }
+    return Place{it->second.id, it->first};
+}
+
+std::optional<Allocations::Export> Allocations::give(std::uint64_t id, bool writable) const {
+    const std::lock_guard guard(mutex_);
+    const auto it = by_id_.find(id);
+    if (it == by_id_.end()) {
+        return std::nullopt;
+    }
+    const SharedMemory& memory = by_base_.at(it->second).memory;
+    Export result;
+    result.bytes = memory.mapping.bytes();
+    if (writable) {
+        result.fd.reset(fcntl(memory.fd.get(), F_DUPFD_CLOEXEC, 0));
+    } else if (auto copy = reopen_read_only(memory.fd.get())) {
+        result.fd = std::move(*copy);
+    }
+    return result.fd ? std::optional<Export>(std::move(result)) : std::nullopt;
+}
+
+bool Allocations::exists(std::uint64_t id) const {
+    const std::lock_guard guard(mutex_);
+    return by_id_.contains(id);
+}
+
+}  // namespace na::sm

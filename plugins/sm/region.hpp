@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Registered memory, local and remote, and the memory of the plugin's own allocator.
+//
+// A region is known to peers by a key that cannot be guessed. Where this process executes a peer's
+// put or get itself, the key, the bounds and the access are checked here; a peer that uses
+// cross-memory attach is checked by the kernel.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "na/plugin.hpp"
+#include "plugins/sm/shared_memory.hpp"
+
+struct iovec;
+
+namespace na::sm {
+
+inline constexpr std::size_t kMaxSegments = 1024;
+
+// Numbers that other processes cannot guess. Any thread.
+class Random {
+ public:
+    std::uint64_t next();
+
+ private:
+    std::mutex mutex_;
+    std::uint64_t pool_[64] = {};
+    std::size_t left_ = 0;
+};
+
+// A list of segments with random access by offset. Immutable. Of a remote region, the addresses are
+// the peer's.
+class SegmentList {
+ public:
+    explicit SegmentList(std::vector<Segment> segments);
+
+    std::span<const Segment> segments() const noexcept { return segments_; }
+    std::uint64_t length() const noexcept { return length_; }
+
+    // A position in the list that moves forward.
+    class Cursor {
+     public:
+        Cursor(const SegmentList& list, std::uint64_t offset) noexcept;
+        // The contiguous piece at the position, at most `limit` bytes; the list does not end here.
+        Segment piece(std::size_t limit) const noexcept;
+        void advance(std::size_t bytes) noexcept;  // at most the piece
+        void skip(std::size_t bytes) noexcept;     // over any number of pieces
+        // Fills up to `count` iovecs with up to `limit` bytes; returns how many, and the bytes in
+        // `bytes`.
+        std::size_t fill(iovec* out, std::size_t count, std::size_t limit,
+                         std::size_t& bytes) const noexcept;
+
+     private:
+        const Segment* at_;
+        const Segment* end_;
+        std::size_t within_ = 0;
+    };
+
+ private:
+    friend class Cursor;
+    std::vector<Segment> segments_;
+    std::vector<std::uint64_t>
+        starts_;  // offset of each segment; empty where there is one segment only
+    std::uint64_t length_ = 0;
+};
+
+// Copies between the local list at `offset` and flat memory.
+void copy_out(const SegmentList& from, std::uint64_t offset, void* to, std::size_t bytes) noexcept;
+void copy_in(const SegmentList& to, std::uint64_t offset, const void* from,
+             std::size_t bytes) noexcept;
+// Copies between two lists of this process; ranges may overlap if they are contiguous.
+void copy_lists(const SegmentList& from, std::uint64_t from_offset, const SegmentList& to,
+                std::uint64_t to_offset, std::uint64_t bytes) noexcept;
+
+class Region : public plugin::Region {
+ public:
+    Region(std::vector<Segment> segments, std::uint64_t key_)
+        : list(std::move(segments)), key(key_) {}
+
+    const SegmentList list;
+    const std::uint64_t key;
+    // Where all of it lies in one allocation: its id, and the address at which the owner sees the
+    // start of it.
+    std::uint64_t allocation = 0;
+    std::uint64_t allocation_base = 0;
+};
+
+class RegionTable;
+
+class LocalRegion final : public Region {
+ public:
+    LocalRegion(RegionTable& table, std::vector<Segment> segments, std::uint64_t key,
+                Access access);
+    ~LocalRegion() override;
+    std::size_t encode(std::span<std::byte> out) const override;
+
+    const Access access;
+
+ private:
+    RegionTable& table_;
+};
+
+class RemoteRegion final : public Region {
+ public:
+    using Region::Region;
+    std::size_t encode(std::span<std::byte>) const override { return 0; }
+};
+
+// Untrusted bytes.
+Result<std::unique_ptr<plugin::Region>> decode_region(std::span<const std::byte> encoded,
+                                                      std::uint64_t length);
+
+// The regions of a domain by key. Any thread; a region is not deregistered while use() works with
+// it.
+class RegionTable {
+ public:
+    void enter(LocalRegion& region);
+    void leave(LocalRegion& region) noexcept;
+
+    // Calls use(region) if a peer may do that: noentry, permission, overflow otherwise.
+    template <typename Use>
+    Status use(std::uint64_t key, Access want, std::uint64_t offset, std::uint64_t length,
+               Use&& use) {
+        const std::shared_lock guard(mutex_);
+        const auto it = regions_.find(key);
+        if (it == regions_.end()) {
+            return Status::noentry;
+        }
+        const LocalRegion& region = *it->second;
+        if (!allows(region.access, want)) {
+            return Status::permission;
+        }
+        if (offset > region.list.length() || length > region.list.length() - offset) {
+            return Status::overflow;
+        }
+        use(region);
+        return Status::success;
+    }
+
+ private:
+    std::shared_mutex mutex_;
+    std::unordered_map<std::uint64_t, LocalRegion*> regions_;
+};
+
+// Memory that peers can map. Any thread.
+class Allocations {
+ public:
+    explicit Allocations(Random& random) : random_(random) {}
+
+    void* allocate(std::size_t bytes);  // null: impossible
+    // False: not of this allocator.
+    bool deallocate(void* memory);
+
+    struct Place {
+        std::uint64_t id;
+        std::uint64_t base;
+    };
+    // The allocation that [base, base + length) lies in.
+    std::optional<Place> find(const void* base, std::size_t length) const;
+
+    struct Export {
+        UniqueFd fd;
+        std::uint64_t bytes = 0;
+    };
+    // A descriptor of the allocation for a peer.
+    std::optional<Export> give(std::uint64_t id, bool writable) const;
+    bool exists(std::uint64_t id) const;
+    // Changes with every deallocate().
+    std::uint64_t generation() const noexcept {
+        return generation_.load(std::memory_order_acquire);
+    }
+
+ private:
+    struct Allocation {
+        std::uint64_t id;
+        SharedMemory memory;
+    };
+    Random& random_;
+    mutable std::mutex mutex_;
+    std::map<std::uintptr_t, Allocation> by_base_;
+    std::unordered_map<std::uint64_t, std::uintptr_t> by_id_;
+    std::atomic<std::uint64_t> generation_{0};
+};
+
+}  // namespace na::sm

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Cross-memory attach: reading and writing a peer's memory by system call. Which process that is,
+// the kernel has said (SO_PEERCRED); whether it works was tried once, on a number that the peer
+// showed us.
+#include <cerrno>
+
+#include <sys/uio.h>
+
+#include "plugins/sm/context.hpp"
+#include "plugins/sm/region.hpp"
+
+namespace na::sm {
+namespace {
+
+constexpr std::size_t kBatch = 512;  // segments per call; the kernel takes up to IOV_MAX = 1024
+
+Status status_of_attach(int error) noexcept {
+    switch (error) {
+        case ESRCH:
+            return Status::hostunreach;
+        case EPERM:
+            return Status::access;
+        case ENOMEM:
+            return Status::nomem;
+        default:
+            return Status::fault;  // memory that is not there: freed, or a forged descriptor
+    }
+}
+
+}  // namespace
+
+bool Context::can_attach(pid_t process, const Nonce& nonce) const noexcept {
+    if (!domain_.attach_allowed() || process <= 0) {
+        return false;
+    }
+    std::uint64_t value = 0;
+    iovec local{&value, sizeof value};
+    iovec remote{reinterpret_cast<void*>(static_cast<std::uintptr_t>(nonce.address)), sizeof value};
+    const ssize_t n = process_vm_readv(process, &local, 1, &remote, 1, 0);
+    return n == static_cast<ssize_t>(sizeof value) && value == nonce.value;
+}
+
+Status Context::read_peer(Connection& c, void* to, std::uint64_t address,
+                          std::size_t bytes) noexcept {
+    if (!c.peer_exists()) {
+        return Status::hostunreach;
+    }
+    std::size_t done = 0;
+    while (done < bytes) {
+        iovec local{static_cast<std::byte*>(to) + done, bytes - done};
+        iovec remote{reinterpret_cast<void*>(static_cast<std::uintptr_t>(address + done)),
+                     bytes - done};
+        const ssize_t n = process_vm_readv(c.process.pid, &local, 1, &remote, 1, 0);
+        if (n <= 0) {
+            return status_of_attach(n < 0 ? errno : EFAULT);
+        }
+        done += static_cast<std::size_t>(n);
+    }
+    return Status::success;
+}
+
+Context::Copied Context::copy_attached(Op& op, std::size_t limit, Status& status) noexcept {
+    OpState& s = state_of(op);
+    if (!s.connection->peer_exists()) {
+        status = Status::hostunreach;
+        events_soon();
+        return Copied::failed;
+    }
+    SegmentList::Cursor local(static_cast<const Region*>(op.local)->list, op.local_offset + s.done);
+    SegmentList::Cursor remote(static_cast<const Region*>(op.remote)->list,
+                               op.remote_offset + s.done);
+    iovec here[kBatch];
+    iovec there[kBatch];
+    std::size_t left = std::min<std::uint64_t>(limit, op.length - s.done);
+    while (left != 0) {
+        std::size_t bytes_here = 0;
+        std::size_t bytes_there = 0;
+        std::size_t n_here = local.fill(here, kBatch, left, bytes_here);
+        std::size_t n_there = remote.fill(there, kBatch, left, bytes_there);
+        // The shorter side decides: the call moves as much as both have.
+        const std::size_t asked = std::min(bytes_here, bytes_there);
+        const pid_t process = s.connection->process.pid;
+        const ssize_t n = op.kind == OpKind::put
+                              ? process_vm_writev(process, here, n_here, there, n_there, 0)
+                              : process_vm_readv(process, here, n_here, there, n_there, 0);
+        if (n <= 0 || asked == 0) {
+            status = status_of_attach(n < 0 ? errno : EFAULT);
+            return Copied::failed;
+        }
+        const auto moved = static_cast<std::size_t>(n);
+        s.done += moved;
+        left -= std::min(moved, left);
+        local.skip(moved);
+        remote.skip(moved);
+    }
+    return s.done == op.length ? Copied::done : Copied::some;
+}
+
+}  // namespace na::sm

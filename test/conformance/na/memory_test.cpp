@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory handles: creation, permissions, ranges, bytes that travel, bytes that were tampered with.
+#include <limits>
+
+#include "common.hpp"
+
+using namespace na_test;
+
+TEST_CASE("memory handles are made and freed", "[memory]") {
+    Endpoint e;
+    std::vector<std::byte> memory(100);
+    for (const unsigned long flags : {NA_MEM_READ_ONLY, NA_MEM_WRITE_ONLY, NA_MEM_READWRITE}) {
+        na_mem_handle_t* handle = nullptr;
+        REQUIRE(NA_Mem_handle_create(e.cls(), memory.data(), memory.size(), flags, &handle) ==
+                NA_SUCCESS);
+        CHECK(NA_Mem_register(e.cls(), handle, NA_MEM_TYPE_HOST, 0) == NA_SUCCESS);
+        CHECK(NA_Mem_register(e.cls(), handle, NA_MEM_TYPE_HOST, 0) == NA_SUCCESS);
+        CHECK(NA_Mem_deregister(e.cls(), handle) == NA_SUCCESS);
+        CHECK(NA_Mem_deregister(e.cls(), handle) == NA_SUCCESS);
+        // Without registration it is registered on use.
+        const std::size_t size = NA_Mem_handle_get_serialize_size(e.cls(), handle);
+        CHECK(size > 0);
+        NA_Mem_handle_free(e.cls(), handle);
+    }
+    NA_Mem_handle_free(e.cls(), nullptr);
+}
+
+TEST_CASE("memory that cannot be is refused", "[memory]") {
+    Endpoint e;
+    const Quiet quiet;
+    std::vector<std::byte> memory(100);
+    auto* const untouched = reinterpret_cast<na_mem_handle_t*>(&e);
+    na_mem_handle_t* handle = untouched;
+    const auto create = [&](void* base, std::size_t size, unsigned long flags) {
+        return NA_Mem_handle_create(e.cls(), base, size, flags, &handle);
+    };
+    CHECK(create(nullptr, 100, NA_MEM_READWRITE) == NA_INVALID_ARG);
+    CHECK(create(memory.data(), 0, NA_MEM_READWRITE) == NA_INVALID_ARG);
+    CHECK(create(memory.data(), 100, 0) == NA_INVALID_ARG);
+    CHECK(create(memory.data(), 100, 4) == NA_INVALID_ARG);
+    CHECK(create(memory.data(), 100, ~0UL) == NA_INVALID_ARG);
+    CHECK(create(memory.data(), std::numeric_limits<std::size_t>::max(), NA_MEM_READWRITE) ==
+          NA_INVALID_ARG);
+
+    const auto segments = [&](std::vector<na_segment> list) {
+        return NA_Mem_handle_create_segments(e.cls(), list.data(), list.size(), NA_MEM_READWRITE,
+                                             &handle);
+    };
+    CHECK(NA_Mem_handle_create_segments(e.cls(), nullptr, 1, NA_MEM_READWRITE, &handle) ==
+          NA_INVALID_ARG);
+    na_segment one = {memory.data(), 1};
+    CHECK(NA_Mem_handle_create_segments(e.cls(), &one, 0, NA_MEM_READWRITE, &handle) ==
+          NA_INVALID_ARG);
+    const std::size_t most = NA_Mem_handle_get_max_segments(e.cls());
+    CHECK(segments(std::vector<na_segment>(most + 1, one)) == NA_INVALID_ARG);
+    CHECK(NA_Mem_handle_create_segments(e.cls(), &one, std::numeric_limits<std::size_t>::max(),
+                                        NA_MEM_READWRITE, &handle) == NA_INVALID_ARG);
+    if (most >= 3) {
+        CHECK(segments({one, {memory.data() + 10, 0}, one}) == NA_INVALID_ARG);
+        CHECK(segments({one, {nullptr, 10}, one}) == NA_INVALID_ARG);
+    }
+    CHECK(handle == untouched);
+    CHECK(NA_Mem_handle_create(e.cls(), memory.data(), 100, NA_MEM_READWRITE, nullptr) ==
+          NA_INVALID_ARG);
+}
+
+TEST_CASE("memory types that are not there are refused", "[memory]") {
+    Endpoint e;
+    std::vector<std::byte> memory(100);
+    na_mem_handle_t* handle = nullptr;
+    REQUIRE(NA_Mem_handle_create(e.cls(), memory.data(), memory.size(), NA_MEM_READWRITE,
+                                 &handle) == NA_SUCCESS);
+    const Quiet quiet;
+    CHECK(NA_Mem_register(e.cls(), handle, NA_MEM_TYPE_UNKNOWN, 0) == NA_INVALID_ARG);
+    CHECK(NA_Mem_register(e.cls(), handle, static_cast<na_mem_type>(77), 0) == NA_INVALID_ARG);
+    const na_return_t device = NA_Mem_register(e.cls(), handle, NA_MEM_TYPE_CUDA, 0);
+    CHECK((device == NA_OPNOTSUPPORTED || device == NA_SUCCESS));
+    NA_Mem_handle_free(e.cls(), handle);
+}
+
+TEST_CASE("permissions hold on both sides", "[memory][rma]") {
+    Pair p;
+    std::vector<std::byte> here(64);
+    std::vector<std::byte> there(64);
+    Mem local_read(p.a, here.data(), 64, NA_MEM_READ_ONLY);
+    Mem local_write(p.a, here.data(), 64, NA_MEM_WRITE_ONLY);
+    Mem local_both(p.a, here.data(), 64, NA_MEM_READWRITE);
+    Mem target_read(p.b, there.data(), 64, NA_MEM_READ_ONLY);
+    Mem target_write(p.b, there.data(), 64, NA_MEM_WRITE_ONLY);
+    Mem remote_read(p.a, target_read.serialize());
+    Mem remote_write(p.a, target_write.serialize());
+    Op op(p.a);
+    const Quiet quiet;
+    CHECK(op.put(local_both, 0, remote_read, 0, 8, p.to_b) == NA_PERMISSION);
+    CHECK(op.get(local_both, 0, remote_write, 0, 8, p.to_b) == NA_PERMISSION);
+    CHECK(op.put(local_write, 0, remote_write, 0, 8, p.to_b) == NA_PERMISSION);
+    CHECK(op.get(local_read, 0, remote_read, 0, 8, p.to_b) == NA_PERMISSION);
+    CHECK(op.put(local_both, 0, remote_read, 0, 0, p.to_b) == NA_PERMISSION);
+    REQUIRE(op.put(local_read, 0, remote_write, 0, 8, p.to_b) == NA_SUCCESS);
+    REQUIRE(until([&] { return op.done(); }, [&] { p.pump(); }));
+    CHECK(op.ret() == NA_SUCCESS);
+    op.reset();
+    REQUIRE(op.get(local_write, 0, remote_read, 0, 8, p.to_b) == NA_SUCCESS);
+    REQUIRE(until([&] { return op.done(); }, [&] { p.pump(); }));
+    CHECK(op.ret() == NA_SUCCESS);
+}
+
+TEST_CASE("ranges past the end are refused, also near 2^32 and 2^64", "[memory][rma]") {
+    Pair p;
+    std::vector<std::byte> here(64);
+    std::vector<std::byte> there(100);
+    Mem local(p.a, here.data(), 64, NA_MEM_READWRITE);
+    Mem target(p.b, there.data(), 100, NA_MEM_READWRITE);
+    Mem remote(p.a, target.serialize());
+    Op op(p.a);
+    const Quiet quiet;
+    constexpr std::uint64_t k32 = std::uint64_t{1} << 32;
+    constexpr std::uint64_t kMax = ~std::uint64_t{0};
+    struct Range {
+        std::uint64_t local, remote, size;
+    };
+    const Range bad[] = {
+        {0, 0, 65},
+        {1, 0, 64},
+        {64, 0, 1},
+        {0, 100, 1},
+        {0, 37, 64},
+        {65, 0, 0},
+        {0, 101, 0},
+        {0, 0, k32},
+        {0, 0, k32 + 8},
+        {k32, 0, 8},
+        {0, k32, 8},
+        {k32 - 4, 0, 8},
+        {0, k32 - 4, 8},
+        {kMax, 0, 1},
+        {0, kMax, 1},
+        {kMax - 7, 0, 8},
+        {0, kMax - 7, 8},
+        {0, 0, kMax},
+        {1, 1, kMax},
+        {kMax, kMax, kMax},
+        {0, 50, kMax - 49},
+        {8, 8, kMax - 7},
+        {kMax / 2 + 1, 0, kMax / 2 + 1},
+    };
+    for (const Range& r : bad) {
+        INFO(r.local << " " << r.remote << " " << r.size);
+        CHECK(op.put(local, r.local, remote, r.remote, r.size, p.to_b) == NA_OVERFLOW);
+        CHECK(op.get(local, r.local, remote, r.remote, r.size, p.to_b) == NA_OVERFLOW);
+    }
+    // Right at the end.
+    REQUIRE(op.put(local, 0, remote, 36, 64, p.to_b) == NA_SUCCESS);
+    REQUIRE(until([&] { return op.done(); }, [&] { p.pump(); }));
+    op.reset();
+    REQUIRE(op.put(local, 64, remote, 100, 0, p.to_b) == NA_SUCCESS);
+    REQUIRE(until([&] { return op.done(); }, [&] { p.pump(); }));
+    CHECK(op.ret() == NA_SUCCESS);
+}
+
+TEST_CASE("handles must be the right way round and of the right class", "[memory][rma]") {
+    Pair p;
+    std::vector<std::byte> here(64);
+    std::vector<std::byte> there(64);
+    Mem local(p.a, here.data(), 64, NA_MEM_READWRITE);
+    Mem target(p.b, there.data(), 64, NA_MEM_READWRITE);
+    Mem remote(p.a, target.serialize());
+    Op op(p.a);
+    const Quiet quiet;
+    CHECK(op.put(remote, 0, remote, 0, 8, p.to_b) == NA_INVALID_ARG);  // the local one is remote
+    CHECK(op.put(local, 0, target, 0, 8, p.to_b) == NA_INVALID_ARG);  // a handle of the other class
+    CHECK(op.put(target, 0, remote, 0, 8, p.to_b) == NA_INVALID_ARG);
+    CHECK(op.put(local, 0, remote, 0, 8, p.to_a) ==
+          NA_INVALID_ARG);  // an address of the other class
+    // A remote handle cannot be registered or serialized.
+    std::byte bytes[4096];
+    CHECK(NA_Mem_register(p.a.cls(), remote, NA_MEM_TYPE_HOST, 0) == NA_OPNOTSUPPORTED);
+    CHECK(NA_Mem_handle_serialize(p.a.cls(), bytes, sizeof bytes, remote) == NA_OPNOTSUPPORTED);
+}
+
+TEST_CASE("a handle travels as bytes", "[memory]") {
+    Endpoint e;
+    std::vector<std::byte> memory(1000);
+    std::vector<na_segment> segments;
+    const std::size_t count = std::min<std::size_t>(NA_Mem_handle_get_max_segments(e.cls()), 10);
+    for (std::size_t i = 0; i < count; ++i) {
+        segments.push_back({memory.data() + i * 100, 50});
+    }
+    Mem handle(e, segments, NA_MEM_READWRITE);
+    const std::size_t size = NA_Mem_handle_get_serialize_size(e.cls(), handle);
+    std::vector<std::byte> bytes(size + 8, std::byte{0x5a});
+    const Quiet quiet;
+    for (std::size_t have = 0; have < size; ++have) {
+        CHECK(NA_Mem_handle_serialize(e.cls(), bytes.data(), have, handle) ==
+              (have == 0 ? NA_INVALID_ARG : NA_OVERFLOW));
+    }
+    REQUIRE(NA_Mem_handle_serialize(e.cls(), bytes.data(), size, handle) == NA_SUCCESS);
+    CHECK(bytes[size] == std::byte{0x5a});
+    na_mem_handle_t* copy = nullptr;
+    for (std::size_t have = 1; have < size; ++have) {
+        CHECK(NA_Mem_handle_deserialize(e.cls(), &copy, bytes.data(), have) == NA_OVERFLOW);
+    }
+    REQUIRE(NA_Mem_handle_deserialize(e.cls(), &copy, bytes.data(), bytes.size()) == NA_SUCCESS);
+    NA_Mem_handle_free(e.cls(), copy);
+}
+
+TEST_CASE("a tampered handle harms nobody", "[memory]") {
+    Pair p;
+    support::Random random(options().seed);
+    std::vector<std::byte> there = support::payload(4096, 1);
+    std::vector<std::byte> here(4096);
+    std::vector<na_segment> segments;
+    const std::size_t count = std::min<std::size_t>(NA_Mem_handle_get_max_segments(p.b.cls()), 3);
+    for (std::size_t i = 0; i < count; ++i) {
+        segments.push_back({there.data() + i * 1024, 1000});
+    }
+    Mem target(p.b, segments, NA_MEM_READ_ONLY);
+    Mem local(p.a, here.data(), here.size(), NA_MEM_READWRITE);
+    const std::vector<std::byte> good = target.serialize();
+    const Quiet quiet;
+    const auto attempt = [&](const std::vector<std::byte>& bytes) {
+        na_mem_handle_t* handle = nullptr;
+        const na_return_t r =
+            NA_Mem_handle_deserialize(p.a.cls(), &handle, bytes.data(), bytes.size());
+        if (r != NA_SUCCESS) {
+            CHECK((r == NA_OVERFLOW || r == NA_PROTOCOL_ERROR || r == NA_INVALID_ARG ||
+                   r == NA_PERMISSION));
+            return;
+        }
+        // Whatever it claims: reading ends with some code, and what is read fits.
+        for (const std::uint64_t offset :
+             {std::uint64_t{0}, std::uint64_t{900}, std::uint64_t{1} << 33}) {
+            Op op(p.a);
+            if (op.get(local, 0, handle, offset, 100, p.to_b) == NA_SUCCESS) {
+                REQUIRE(until([&] { return op.done(); }, [&] { p.pump(); }));
+            }
+        }
+        // What was read-only stays so.
+        Op op(p.a);
+        if (bytes[1] != good[1] && op.put(local, 0, handle, 0, 100, p.to_b) == NA_SUCCESS) {
+            REQUIRE(until([&] { return op.done(); }, [&] { p.pump(); }));
+            CHECK(op.ret() != NA_SUCCESS);
+        }
+        NA_Mem_handle_free(p.a.cls(), handle);
+    };
+    for (std::size_t at = 0; at < good.size(); ++at) {
+        for (const unsigned value :
+             {0U, 1U, 2U, 3U, 0x7fU, 0x80U, 0xffU, static_cast<unsigned>(random.below(256))}) {
+            std::vector<std::byte> bytes = good;
+            bytes[at] = static_cast<std::byte>(value);
+            attempt(bytes);
+        }
+    }
+    for (std::size_t cut = 1; cut < good.size(); ++cut) {
+        attempt({good.begin(), good.begin() + static_cast<std::ptrdiff_t>(cut)});
+    }
+    for (int i = 0; i < 1000; ++i) {
+        std::vector<std::byte> bytes(1 + random.below(2 * good.size()));
+        support::fill(bytes, random.next());
+        std::copy_n(good.begin(),
+                    std::min<std::size_t>({bytes.size(), good.size(), random.below(good.size())}),
+                    bytes.begin());
+        attempt(bytes);
+    }
+    CHECK(support::mismatch(there, 1) == -1);
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "crash/residue.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <malloc.h>
+#include <unistd.h>
+
+namespace crash {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of this thread, in a run queue. Zero where the kernel does not tell.
+std::chrono::nanoseconds run_delay() {
+    std::ifstream in("/proc/thread-self/schedstat");
+    long long running = 0;
+    long long waiting = 0;
+    in >> running >> waiting;
+    return std::chrono::nanoseconds(in ? waiting : 0);
+}
+
+// `number` as a whole: 12 is in "12-0" and not in "112".
+bool has_number(const std::string& text, pid_t number) {
+    const std::string digits = std::to_string(number);
+    const auto digit = [&](std::size_t i) {
+        return i < text.size() && std::isdigit(static_cast<unsigned char>(text[i])) != 0;
+    };
+    for (std::size_t at = text.find(digits); at != std::string::npos; at = text.find(digits, at + 1)) {
+        if (!digit(at + digits.size()) && (at == 0 || !digit(at - 1))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+constexpr const char* kPlaces[] = {"/dev/shm", "/tmp", "/var/tmp", "/dev/hugepages"};
+
+bool temporary(const std::string& path) {
+    return std::any_of(std::begin(kPlaces), std::end(kPlaces), [&](const std::string& place) {
+        return path.compare(0, place.size() + 1, place + "/") == 0;
+    });
+}
+
+template <typename Wanted>
+std::vector<std::string> sockets(Wanted&& wanted) {
+    std::vector<std::string> found;
+    std::ifstream in("/proc/net/unix");
+    for (std::string line; std::getline(in, line);) {
+        const std::size_t at = line.find('@');
+        if (at != std::string::npos && wanted(line.substr(at))) {
+            found.push_back(line.substr(at));
+        }
+    }
+    return found;
+}
+
+}  // namespace
+
+Stopwatch::Stopwatch() : start_(std::chrono::steady_clock::now()), delay_(run_delay()) {}
+
+std::chrono::milliseconds Stopwatch::elapsed() const {
+    const auto wall = std::chrono::steady_clock::now() - start_;
+    return std::chrono::duration_cast<std::chrono::milliseconds>(wall - (run_delay() - delay_));
+}
+
+std::size_t count_descriptors() {
+    const auto all = fs::directory_iterator("/proc/self/fd");
+    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+std::string list_descriptors() {
+    std::string list;
+    for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;  // that of the directory itself
+        list += entry.path().filename().string() + " -> " + fs::read_symlink(entry, gone).string() + "\n";
+    }
+    return list;
+}
+
+Memory memory_used() {
+    const struct mallinfo2 info = mallinfo2();
+    std::size_t mappings = 0;
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+        ++mappings;
+    }
+    return {info.uordblks + info.hblkhd, mappings};
+}
+
+std::vector<std::string> named_files(pid_t process) {
+    std::set<std::string> found;
+    const auto add = [&](const std::string& path) {
+        if (temporary(path)) {
+            found.insert(path);
+        }
+    };
+    const fs::path proc = "/proc/" + std::to_string(process);
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(proc / "fd", error)) {
+        std::error_code gone;
+        add(fs::read_symlink(entry, gone).string());
+    }
+    // The program itself may have been built there.
+    const std::string program = fs::read_symlink(proc / "exe", error).parent_path().parent_path();
+    std::ifstream maps(proc / "maps");
+    for (std::string line; std::getline(maps, line);) {
+        const std::size_t at = line.find('/');
+        if (at != std::string::npos && line.find(" r-xp ") == std::string::npos &&
+            line.find(".so") == std::string::npos &&
+            (program.empty() || line.compare(at, program.size(), program) != 0)) {
+            add(line.substr(at));
+        }
+    }
+    // Logs: the runner's output is a file when someone redirects it.
+    for (const int fd : {0, 1, 2}) {
+        found.erase(fs::read_symlink("/proc/self/fd/" + std::to_string(fd), error).string());
+    }
+    return {found.begin(), found.end()};
+}
+
+std::vector<std::string> abstract_sockets(pid_t process) {
+    return sockets([&](const std::string& name) { return has_number(name, process); });
+}
+
+std::vector<std::string> abstract_sockets(const std::string& part) {
+    return sockets([&](const std::string& name) { return name.find(part) != std::string::npos; });
+}
+
+namespace {
+
+std::set<std::string> list_places() {
+    std::set<std::string> entries;
+    for (const char* place : kPlaces) {
+        std::error_code error;
+        for (const auto& entry : fs::directory_iterator(place, error)) {
+            entries.insert(entry.path().string());
+        }
+    }
+    return entries;
+}
+
+}  // namespace
+
+Places::Places() : entries_(list_places()) {}
+
+std::vector<std::string> Places::left_behind(const std::vector<pid_t>& processes) const {
+    std::vector<std::string> left;
+    for (const std::string& entry : list_places()) {
+        const bool ours = entry.find("na_sm") != std::string::npos ||
+                          entry.find("na+sm") != std::string::npos ||
+                          std::any_of(processes.begin(), processes.end(),
+                                      [&](pid_t p) { return has_number(entry, p); });
+        if (ours && entries_.count(entry) == 0) {
+            left.push_back(entry);
+        }
+    }
+    return left;
+}
+
+Environment::Environment(const char* name, const char* value) : name_(name) {
+    const char* now = std::getenv(name);
+    was_set_ = now != nullptr;
+    before_ = was_set_ ? now : "";
+    setenv(name, value, 1);
+}
+
+Environment::~Environment() {
+    if (was_set_) {
+        setenv(name_, before_.c_str(), 1);
+    } else {
+        unsetenv(name_);
+    }
+}
+
+}  // namespace crash

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a dead process may leave behind, and what its death may cost the living: descriptors, named
+// files, sockets, memory, time.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "support/options.hpp"
+
+namespace crash {
+
+// How long the end of a peer may stay unnoticed.
+inline constexpr std::chrono::milliseconds kNotice{1000 * support::kSlow};
+
+// Time that passed, without that in which this thread was ready to run but had no processor: a
+// loaded machine is no failure.
+class Stopwatch {
+ public:
+    Stopwatch();
+    std::chrono::milliseconds elapsed() const;
+
+ private:
+    std::chrono::steady_clock::time_point start_;
+    std::chrono::nanoseconds delay_;
+};
+
+// Open descriptors of this process.
+std::size_t count_descriptors();
+// What they are, one per line: for the message of a failure.
+std::string list_descriptors();
+
+// What of the memory of this process shows a leak: bytes allocated in the heap (0 where a sanitizer
+// has replaced it) and mappings.
+struct Memory {
+    std::size_t heap;
+    std::size_t mappings;
+};
+Memory memory_used();
+
+// The files in places for temporary ones that `process` has open or mapped by name.
+std::vector<std::string> named_files(pid_t process);
+
+// The abstract sockets whose name has the number `process` in it.
+std::vector<std::string> abstract_sockets(pid_t process);
+// Those whose name has `part` in it.
+std::vector<std::string> abstract_sockets(const std::string& part);
+
+// The entries of /dev/shm and /tmp at one time. The machine may be doing other things: of what is
+// new, that counts whose name speaks of shared memory or of one of `processes`.
+class Places {
+ public:
+    Places();
+    std::vector<std::string> left_behind(const std::vector<pid_t>& processes) const;
+
+ private:
+    std::set<std::string> entries_;
+};
+
+// An environment variable for the duration of a scope, children included.
+class Environment {
+ public:
+    Environment(const char* name, const char* value);
+    ~Environment();
+    Environment(const Environment&) = delete;
+    Environment& operator=(const Environment&) = delete;
+
+ private:
+    const char* name_;
+    bool was_set_;
+    std::string before_;
+};
+
+}  // namespace crash

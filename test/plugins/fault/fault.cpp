@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A decorator over any transport that makes go wrong what a real one lets go wrong once a year: see
+// plan.hpp.
+//
+// Peers and regions are the inner transport's own, and so are addresses ("fault+sm://..." is an
+// address of fault+na+sm): only posts, completions and arrivals pass through here. An Op is handed
+// on as it is; this plugin's state is behind the inner transport's scratch.
+#include <deque>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "na/plugin.hpp"
+#include "na/plugin_table.hpp"
+#include "na/util/intrusive_list.hpp"
+#include "plugins/fault/plan.hpp"
+#include "support/payload.hpp"
+
+namespace na::fault {
+namespace {
+
+using plugin::Arrival;
+using plugin::Caps;
+using plugin::Completion;
+using plugin::Posted;
+
+constexpr std::uint64_t kLongestDelay = 4;  // progress calls
+
+// Behind the inner transport's scratch; zeroed at creation, which is its valid first state.
+struct OpState {
+    util::ListHook hook;  // posted to the inner transport
+    Op* op;
+    bool doomed;  // its peer has been lost: it ends with hostunreach, not canceled
+};
+
+class Context final : public plugin::Context, private plugin::Sink {
+ public:
+    Context(const Plan& plan, std::uint8_t id, std::size_t state_at, plugin::Sink& core)
+        : plan_(plan), state_at_(state_at), core_(core), random_(plan.seed * 1000 + id) {}
+    ~Context() override {
+        inner_.reset();
+        for (const Event& e : events_) {
+            if (e.what == Event::What::finish) {
+                core_.finish(e.arrival, Status::canceled);
+            }
+        }
+    }
+    Status open(plugin::Domain& domain, std::uint8_t id, Error& error) {
+        auto inner = domain.open_context(id, *this);
+        if (!inner) {
+            error = std::move(inner).error();
+            return error.status;
+        }
+        inner_ = std::move(*inner);
+        return Status::success;
+    }
+
+    Posted send(Op& op) override {
+        if (const auto answer = before(op)) {
+            return *answer;
+        }
+        if (chance(plan_.drop)) {
+            if (random_.below(2) == 0) {
+                return Posted::done();
+            }
+            later({.what = Event::What::complete,
+                   .op = &op,
+                   .how = {.status = Status::success, .size = op.length}});
+            return Posted::pending();
+        }
+        return posted(op, [&] { return inner_->send(op); });
+    }
+    Posted put(Op& op) override {
+        const auto answer = before(op);
+        return answer ? *answer : posted(op, [&] { return inner_->put(op); });
+    }
+    Posted get(Op& op) override {
+        const auto answer = before(op);
+        return answer ? *answer : posted(op, [&] { return inner_->get(op); });
+    }
+    Posted recv(Op& op) override {
+        return chance(plan_.again) ? again() : posted(op, [&] { return inner_->recv(op); });
+    }
+    Posted recv_multi(Op& op) override {
+        return chance(plan_.again) ? again() : posted(op, [&] { return inner_->recv_multi(op); });
+    }
+
+    void cancel(Op& op) override {
+        if (!state(op).hook.linked()) {
+            return;  // its completion is on the way
+        }
+        if (chance(plan_.late_cancel)) {
+            later({.what = Event::What::cancel, .op = &op});
+            return;
+        }
+        inner_->cancel(op);
+    }
+
+    std::size_t progress() override {
+        ++tick_;
+        look_again_ = false;
+        std::size_t events = inner_->progress();
+        while (!events_.empty() && events_.front().due <= tick_) {
+            const Event event = events_.front();
+            events_.pop_front();
+            happen(event);
+            ++events;
+        }
+        return events;
+    }
+
+    int wait_fd() override { return inner_->wait_fd(); }
+    // What is held back must not be slept over.
+    bool arm() override { return events_.empty() && !look_again_ && inner_->arm(); }
+
+    void drop(plugin::Peer& peer) override {
+        lost_.erase(&peer);
+        inner_->drop(peer);
+    }
+    void stats(std::vector<plugin::Stat>& list) const override {
+        inner_->stats(list);
+        list.push_back({"faults", faults_});
+    }
+
+ private:
+    // Something that happens some progress calls later. One queue for all, so that nothing
+    // overtakes.
+    struct Event {
+        enum class What : std::uint8_t { complete, finish, cancel, lose, lost };
+        What what;
+        std::uint64_t due = 0;
+        Op* op = nullptr;
+        Completion how = {};
+        Arrival* arrival = nullptr;
+        Status status = Status::success;
+        plugin::Peer* peer = nullptr;
+    };
+    using Ops = util::IntrusiveList<OpState, &OpState::hook>;
+
+    OpState& state(Op& op) const noexcept {
+        return *reinterpret_cast<OpState*>(static_cast<std::byte*>(op.scratch) + state_at_);
+    }
+    bool chance(double probability) noexcept {
+        const bool yes = probability > 0 && random_.unit() < probability;
+        faults_ += yes ? 1 : 0;
+        return yes;
+    }
+    Posted again() noexcept {
+        look_again_ = true;  // the post may succeed next time: nobody may sleep until then
+        return Posted::again();
+    }
+    void later(Event event) {
+        event.due = tick_ + 1 + random_.below(kLongestDelay);
+        events_.push_back(event);
+    }
+
+    // What goes wrong before the inner transport sees a send or transfer.
+    std::optional<Posted> before(Op& op) {
+        if (lost_.contains(op.peer)) {
+            return Posted::failed(Status::hostunreach);
+        }
+        if (chance(plan_.again)) {
+            return again();
+        }
+        if (++posts_ == plan_.lose_peer_at) {
+            lost_.insert(op.peer);
+            later({.what = Event::What::lose, .op = &op, .peer = op.peer});
+            return Posted::pending();
+        }
+        if (chance(plan_.fail)) {
+            if (random_.below(2) == 0) {
+                return Posted::failed(Status::io_error);
+            }
+            later({.what = Event::What::complete, .op = &op, .how = {.status = Status::io_error}});
+            return Posted::pending();
+        }
+        return std::nullopt;
+    }
+
+    template <typename Post>
+    Posted posted(Op& op, Post&& post) {
+        const Posted answer = post();
+        if (answer.what == Posted::What::pending) {
+            OpState& s = state(op);
+            s.op = &op;
+            s.doomed = false;
+            posted_.push_back(s);
+        } else if (answer.what == Posted::What::done && chance(plan_.delay)) {
+            later({.what = Event::What::complete,
+                   .op = &op,
+                   .how = {.status = Status::success, .size = op.length}});
+            return Posted::pending();
+        }
+        return answer;
+    }
+
+    void happen(const Event& event) {
+        switch (event.what) {
+            case Event::What::complete:
+                core_.complete(*event.op, event.how);
+                return;
+            case Event::What::finish:
+                core_.finish(event.arrival, event.status);
+                return;
+            case Event::What::cancel:
+                // Unless it has completed, and perhaps been posted again, meanwhile.
+                if (event.op != nullptr) {
+                    inner_->cancel(*event.op);
+                }
+                return;
+            case Event::What::lost:
+                core_.peer_lost(*event.peer, event.status);
+                core_.release(*event.peer);
+                return;
+            case Event::What::lose:
+                lose(event);
+                return;
+        }
+    }
+
+    // The peer dies: what is on its way to it ends, then the core hears of it.
+    void lose(const Event& event) {
+        for (OpState* s = posted_.front(); s != nullptr;) {
+            OpState* next = posted_.next(*s);
+            if (s->op->peer == event.peer) {
+                s->doomed = true;
+                inner_->cancel(*s->op);  // may complete it, and no other
+            }
+            s = next;
+        }
+        core_.peer_lost(*event.peer, Status::hostunreach);
+        core_.complete(*event.op, {.status = Status::hostunreach});
+    }
+
+    // Sink
+    void complete(Op& op, const Completion& inner_how) override {
+        Completion how = inner_how;
+        OpState& s = state(op);
+        if (how.last) {
+            if (s.hook.linked()) {
+                Ops::remove(s);
+            }
+            if (s.doomed && how.status == Status::canceled) {
+                how.status = Status::hostunreach;
+            }
+            for (Event& e : events_) {
+                if (e.what == Event::What::cancel && e.op == &op) {
+                    e.op = nullptr;
+                }
+            }
+        }
+        // A completion that names a source is passed on: the source may be gone later.
+        if (how.source == nullptr && chance(plan_.delay)) {
+            later({.what = Event::What::complete, .op = &op, .how = how});
+            return;
+        }
+        core_.complete(op, how);
+    }
+    Arrival* arrive(Lane lane, plugin::Peer& source, std::uint32_t tag, std::size_t size) override {
+        if (lost_.contains(&source)) {
+            return &discard_;
+        }
+        if (chance(plan_.delay / 2)) {
+            look_again_ = true;
+            return nullptr;  // as if the core had no room
+        }
+        return core_.arrive(lane, source, tag, size);
+    }
+    void finish(Arrival* arrival, Status status) override {
+        if (arrival == &discard_) {
+            return;
+        }
+        // Not before others: messages of one peer end in order.
+        if (!events_.empty() || chance(plan_.delay)) {
+            later({.what = Event::What::finish, .arrival = arrival, .status = status});
+            return;
+        }
+        core_.finish(arrival, status);
+    }
+    plugin::Peer* source(std::span<const std::byte> identity) override {
+        return core_.source(identity);
+    }
+    void release(plugin::Peer& peer) override { core_.release(peer); }
+    void peer_lost(plugin::Peer& peer, Status why) override {
+        if (events_.empty()) {
+            core_.peer_lost(peer, why);
+            return;
+        }
+        // After the messages of it that are held back. By its identity, so that it lives until
+        // then.
+        std::vector<std::byte> identity(peer.encode({}));
+        peer.encode(identity);
+        if (plugin::Peer* kept = core_.source(identity)) {
+            later({.what = Event::What::lost, .status = why, .peer = kept});
+        }
+    }
+    void dropped(const char* what) override { core_.dropped(what); }
+
+    const Plan plan_;
+    const std::size_t state_at_;
+    plugin::Sink& core_;
+    support::Random random_;
+    std::uint64_t tick_ = 0;
+    std::uint64_t posts_ = 0;
+    std::uint64_t faults_ = 0;
+    bool look_again_ = false;
+    Arrival discard_;
+    std::deque<Event> events_;
+    Ops posted_;
+    std::unordered_set<const plugin::Peer*> lost_;
+    std::unique_ptr<plugin::Context> inner_;
+};
+
+class Domain final : public plugin::Domain {
+ public:
+    Domain(std::unique_ptr<plugin::Domain> inner, const Target& target)
+        : inner_(std::move(inner)), plan_(target.plan) {
+        caps_ = inner_->caps();
+        caps_.protocol = fmt::format("{}+{}", target.class_name, caps_.protocol);
+        state_at_ = (caps_.op_scratch + alignof(std::max_align_t) - 1) / alignof(std::max_align_t) *
+                    alignof(std::max_align_t);
+        caps_.op_scratch = state_at_ + sizeof(OpState);
+    }
+
+    const Caps& caps() const noexcept override { return caps_; }
+    std::string self_uri() const override { return inner_->self_uri(); }
+    Result<std::unique_ptr<plugin::Peer>> connect(std::string_view uri) override {
+        return inner_->connect(inner_address(uri));
+    }
+    Result<std::unique_ptr<plugin::Peer>> decode_peer(
+        std::span<const std::byte> identity) override {
+        return inner_->decode_peer(identity);
+    }
+    Result<std::unique_ptr<plugin::Region>> register_memory(std::span<const Segment> segments,
+                                                            Access access, MemoryKind kind,
+                                                            std::uint64_t device) override {
+        return inner_->register_memory(segments, access, kind, device);
+    }
+    Result<std::unique_ptr<plugin::Region>> decode_region(std::span<const std::byte> encoded,
+                                                          std::uint64_t length) override {
+        return inner_->decode_region(encoded, length);
+    }
+    Result<std::unique_ptr<plugin::Context>> open_context(std::uint8_t id,
+                                                          plugin::Sink& sink) override {
+        auto context = std::make_unique<Context>(plan_, id, state_at_, sink);
+        Error error;
+        if (const Status s = context->open(*inner_, id, error); !ok(s)) {
+            return error;
+        }
+        return std::unique_ptr<plugin::Context>(std::move(context));
+    }
+    void* allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
+    void deallocate(void* memory, std::size_t bytes) override { inner_->deallocate(memory, bytes); }
+
+ private:
+    std::unique_ptr<plugin::Domain> inner_;
+    const Plan plan_;
+    Caps caps_;
+    std::size_t state_at_ = 0;
+};
+
+class Plugin final : public plugin::Plugin {
+ public:
+    std::string_view class_name() const noexcept override { return "fault"; }
+    std::vector<plugin::ProtocolInfo> protocols() override { return {}; }
+    Result<std::unique_ptr<plugin::Domain>> open(const plugin::OpenSpec& spec) override {
+        auto target = parse_target(spec.protocol);
+        if (!target) {
+            return std::move(target).error();
+        }
+        auto inner = find_plugin(target->class_name, target->protocol);
+        if (!inner) {
+            return std::move(inner).error();
+        }
+        plugin::OpenSpec inner_spec = spec;
+        inner_spec.protocol = target->protocol;
+        auto domain = (*inner)->open(inner_spec);
+        if (!domain) {
+            return std::move(domain).error();
+        }
+        return std::unique_ptr<plugin::Domain>(
+            std::make_unique<Domain>(std::move(*domain), *target));
+    }
+};
+
+}  // namespace
+}  // namespace na::fault
+
+extern "C" const na::plugin::Entry na_plugin_entry;
+const na::plugin::Entry na_plugin_entry = {
+    .name = "fault",
+    .create = []() -> std::unique_ptr<na::plugin::Plugin> {
+        return std::make_unique<na::fault::Plugin>();
+    },
+};

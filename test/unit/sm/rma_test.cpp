@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Puts and gets between two endpoints of this process, by every way.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include <catch2/catch.hpp>
+
+#include "unit/sm/node.hpp"
+
+using namespace sm_test;
+
+namespace {
+
+struct NoAttach {
+    NoAttach() { setenv("NA_SM_CMA", "0", 1); }
+    ~NoAttach() { unsetenv("NA_SM_CMA"); }
+};
+
+std::vector<na::Segment> cut(std::byte* memory, std::size_t size, support::Random& random, std::size_t pieces) {
+    std::vector<na::Segment> list;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < pieces; ++i) {
+        const std::size_t left = size - at - (pieces - i - 1);
+        const std::size_t n = i + 1 == pieces ? left : 1 + random.below(std::min(left, 2 * size / pieces));
+        list.push_back({memory + at, n});
+        at += n;
+    }
+    return list;
+}
+
+// Random puts and gets between a's memory and b's, checked against a copy.
+void churn(Node& a, Node& b, std::byte* mine, std::byte* theirs, std::size_t size, std::size_t pieces, int rounds) {
+    support::Random random(support::options().seed + pieces);
+    support::fill(mine, size, 1);
+    support::fill(theirs, size, 2);
+    std::vector<std::byte> my_copy(mine, mine + size);
+    std::vector<std::byte> their_copy(theirs, theirs + size);
+    auto local = a.region(cut(mine, size, random, pieces));
+    auto exported = b.region(cut(theirs, size, random, pieces));
+    auto remote = a.decode(*exported, size);
+    for (int i = 0; i < rounds; ++i) {
+        const std::size_t n = 1 + (random.below(4) == 0 ? random.below(size) : random.below(std::min<std::size_t>(size, 5000)));
+        const std::size_t here = random.below(size - n + 1);
+        const std::size_t there = random.below(size - n + 1);
+        const OpKind kind = random.below(2) == 0 ? OpKind::put : OpKind::get;
+        TestOp op;
+        REQUIRE(a.transfer(op, kind, b.uri(), *local, here, *remote, there, n).what != Posted::What::failed);
+        REQUIRE(settle([&] { return op.done(); }, a, b));
+        REQUIRE(op.how.status == Status::success);
+        if (kind == OpKind::put) {
+            std::copy_n(my_copy.begin() + static_cast<std::ptrdiff_t>(here), n,
+                        their_copy.begin() + static_cast<std::ptrdiff_t>(there));
+        } else {
+            std::copy_n(their_copy.begin() + static_cast<std::ptrdiff_t>(there), n,
+                        my_copy.begin() + static_cast<std::ptrdiff_t>(here));
+        }
+        REQUIRE(std::memcmp(mine, my_copy.data(), size) == 0);
+        REQUIRE(std::memcmp(theirs, their_copy.data(), size) == 0);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("rma: any ranges over any segments") {
+    constexpr std::size_t kSize = 100000;
+    std::vector<std::byte> mine(kSize);
+    std::vector<std::byte> theirs(kSize);
+    const int rounds = 60;
+    SECTION("attached") {
+        Node a;
+        Node b;
+        for (const std::size_t pieces : {1U, 3U, 700U}) {
+            churn(a, b, mine.data(), theirs.data(), kSize, pieces, rounds);
+        }
+        CHECK(a->stat("sm_rma_shared") == 0);
+    }
+    SECTION("bounced") {
+        NoAttach off;
+        Node a;
+        Node b;
+        for (const std::size_t pieces : {1U, 3U, 700U}) {
+            churn(a, b, mine.data(), theirs.data(), kSize, pieces, rounds);
+        }
+        CHECK(a->stat("sm_rma_bounced") == 3 * static_cast<unsigned>(rounds));
+    }
+    SECTION("memory of the allocator") {
+        for (const bool attach : {true, false}) {
+            std::unique_ptr<NoAttach> off(attach ? nullptr : new NoAttach);
+            Node a;
+            Node b;
+            auto* shared = static_cast<std::byte*>(b.domain->allocate(kSize));
+            REQUIRE(shared != nullptr);
+            for (const std::size_t pieces : {1U, 3U, 700U}) {
+                churn(a, b, mine.data(), shared, kSize, pieces, rounds);
+            }
+            CHECK(a->stat("sm_rma_shared") > 100);
+            b.domain->deallocate(shared, kSize);
+        }
+    }
+    SECTION("oneself") {
+        Node a;
+        for (const std::size_t pieces : {1U, 3U, 700U}) {
+            churn(a, a, mine.data(), theirs.data(), kSize, pieces, rounds);
+        }
+        CHECK(a->stat("sm_rma_local") == 3 * static_cast<unsigned>(rounds));
+    }
+}
+
+TEST_CASE("rma: large ones go piece by piece, many at a time") {
+    constexpr std::size_t kSize = 5 << 20;
+    std::vector<std::byte> mine(kSize);
+    std::vector<std::byte> theirs(kSize);
+    for (const bool attach : {true, false}) {
+        std::unique_ptr<NoAttach> off(attach ? nullptr : new NoAttach);
+        Node a;
+        Node b;
+        auto local = a.region(mine.data(), kSize);
+        auto exported = b.region(theirs.data(), kSize);
+        auto remote = a.decode(*exported, kSize);
+        support::fill(mine, 7);
+        TestOp whole;
+        REQUIRE(a.transfer(whole, OpKind::put, b.uri(), *local, 0, *remote, 0, kSize).what == Posted::What::pending);
+        REQUIRE(settle([&] { return whole.done(); }, a, b));
+        CHECK(mine == theirs);
+        support::fill(theirs, 8);
+        std::vector<TestOp> ops(200);
+        const std::size_t n = kSize / ops.size();
+        for (std::size_t i = 0; i < ops.size(); ++i) {
+            REQUIRE(a.transfer(ops[i], OpKind::get, b.uri(), *local, i * n, *remote, i * n, n).what != Posted::What::failed);
+        }
+        REQUIRE(settle([&] { return std::all_of(ops.begin(), ops.end(), [](const TestOp& o) { return o.done(); }); }, a, b));
+        CHECK(std::memcmp(mine.data(), theirs.data(), n * ops.size()) == 0);
+    }
+}
+
+TEST_CASE("rma: what the owner does not allow") {
+    std::vector<std::byte> mine(10000);
+    std::vector<std::byte> theirs(10000);
+    const auto copy = theirs;
+    SECTION("bounced: the owner checks") {
+        NoAttach off;
+        Node a;
+        Node b;
+        auto local = a.region(mine.data(), mine.size());
+        const auto attempt = [&](OpKind kind, na::plugin::Region& remote, std::uint64_t offset, std::uint64_t n) {
+            TestOp op;
+            REQUIRE(a.transfer(op, kind, b.uri(), *local, 0, remote, offset, n).what == Posted::What::pending);
+            REQUIRE(settle([&] { return op.done(); }, a, b));
+            return op.how.status;
+        };
+        auto read_only = b.region(theirs.data(), theirs.size(), Access::read);
+        auto remote = a.decode(*read_only, theirs.size());
+        CHECK(attempt(OpKind::put, *remote, 0, 10000) == Status::permission);
+        CHECK(attempt(OpKind::get, *remote, 0, 10000) == Status::success);
+        // The core checks bounds; a hostile peer has no such core.
+        CHECK(attempt(OpKind::get, *remote, 1, 10000) == Status::overflow);
+        CHECK(attempt(OpKind::get, *remote, UINT64_MAX - 5, 100) == Status::overflow);
+        read_only.reset();
+        CHECK(attempt(OpKind::get, *remote, 0, 1) == Status::noentry);
+        CHECK(theirs == copy);
+        CHECK(b->lost.empty());
+    }
+    SECTION("oneself: a forged descriptor opens nothing") {
+        Node a;
+        auto local = a.region(mine.data(), mine.size());
+        na::sm::RemoteRegion forged({{theirs.data(), theirs.size()}}, 12345);
+        TestOp op;
+        const Posted p = a.transfer(op, OpKind::put, a.uri(), *local, 0, forged, 0, 100);
+        CHECK(p.what == Posted::What::failed);
+        CHECK(p.status == Status::noentry);
+        CHECK(theirs == copy);
+    }
+    SECTION("attached: memory that is not there") {
+        Node a;
+        Node b;
+        auto local = a.region(mine.data(), mine.size());
+        na::sm::RemoteRegion forged({{reinterpret_cast<void*>(16), 100}}, 12345);
+        TestOp op;
+        const Posted p = a.transfer(op, OpKind::get, b.uri(), *local, 0, forged, 0, 100);
+        REQUIRE(settle([&] { return p.what == Posted::What::failed || op.done(); }, a, b));
+        CHECK((p.what == Posted::What::failed ? p.status : op.how.status) != Status::success);
+    }
+    SECTION("the allocator's memory: no descriptor without a region's key, none for writing without the right") {
+        NoAttach off;
+        Node a;
+        Node b;
+        auto* shared = static_cast<std::byte*>(b.domain->allocate(10000));
+        auto local = a.region(mine.data(), mine.size());
+        auto exported = b.region(shared, 10000, Access::read);
+        const auto& known = static_cast<const na::sm::Region&>(*exported);
+        na::sm::RemoteRegion forged({{shared, 10000}}, known.key ^ 1);
+        forged.allocation = known.allocation;
+        forged.allocation_base = known.allocation_base;
+        auto remote = a.decode(*exported, 10000);
+        TestOp op;
+        REQUIRE(a.transfer(op, OpKind::get, b.uri(), *local, 0, forged, 0, 100).what == Posted::What::pending);
+        REQUIRE(settle([&] { return op.done(); }, a, b));
+        CHECK(op.how.status == Status::noentry);
+        REQUIRE(a.transfer(op, OpKind::put, b.uri(), *local, 0, *remote, 0, 100).what == Posted::What::pending);
+        REQUIRE(settle([&] { return op.done(); }, a, b));
+        CHECK(op.how.status == Status::permission);
+        CHECK(a->stat("sm_rma_shared") == 0);
+        b.domain->deallocate(shared, 10000);
+    }
+    SECTION("the allocator's memory: a descriptor that reaches beyond it") {
+        NoAttach off;
+        Node a;
+        Node b;
+        auto* shared = static_cast<std::byte*>(b.domain->allocate(4096));
+        auto local = a.region(mine.data(), mine.size());
+        auto exported = b.region(shared, 4096);
+        const auto& known = static_cast<const na::sm::Region&>(*exported);
+        auto remote = a.decode(*exported, 4096);
+        TestOp op;
+        const auto get = [&](na::plugin::Region& r, std::uint64_t n) {
+            REQUIRE(a.transfer(op, OpKind::get, b.uri(), *local, 0, r, 0, n).what != Posted::What::failed);
+            REQUIRE(settle([&] { return op.done(); }, a, b));
+            return op.how.status;
+        };
+        CHECK(get(*remote, 4096) == Status::success);
+        na::sm::RemoteRegion forged({{shared, 10000}}, known.key);
+        forged.allocation = known.allocation;
+        forged.allocation_base = known.allocation_base;
+        CHECK(get(forged, 10000) == Status::overflow);
+        b.domain->deallocate(shared, 4096);
+    }
+}
+
+TEST_CASE("rma: freed allocations leave the peers") {
+    Node a;
+    Node b;
+    std::vector<std::byte> mine(8192);
+    auto local = a.region(mine.data(), mine.size());
+    for (int i = 0; i < 20; ++i) {
+        auto* shared = static_cast<std::byte*>(b.domain->allocate(8192));
+        auto exported = b.region(shared, 8192);
+        auto remote = a.decode(*exported, 8192);
+        const auto shared_before = a->stat("sm_rma_shared");
+        REQUIRE(settle(
+            [&] {
+                TestOp op;
+                a.transfer(op, OpKind::get, b.uri(), *local, 0, *remote, 0, 8192);
+                return settle([&] { return op.done(); }, a, b) && a->stat("sm_rma_shared") > shared_before;
+            },
+            a, b));
+        exported.reset();
+        b.domain->deallocate(shared, 8192);
+    }
+    auto& peer = static_cast<na::sm::Peer&>(a.peer(b.uri()));
+    na::sm::Connection* c = peer.link(0).to(0);
+    REQUIRE(c != nullptr);
+    CHECK(settle([&] { return c->mapped[0].empty() && c->mapped[1].empty(); }, a, b));
+}
+
+TEST_CASE("rma: cancel, and the end of the peer") {
+    constexpr std::size_t kSize = 20 << 20;
+    std::vector<std::byte> mine(kSize);
+    std::vector<std::byte> theirs(kSize);
+    for (const bool attach : {true, false}) {
+        for (const OpKind kind : {OpKind::put, OpKind::get}) {
+            for (int polls = 0; polls < 6; ++polls) {
+                std::unique_ptr<NoAttach> off(attach ? nullptr : new NoAttach);
+                Node a;
+                auto b = std::make_unique<Node>();
+                auto local = a.region(mine.data(), kSize);
+                auto exported = b->region(theirs.data(), kSize);
+                auto remote = a.decode(*exported, kSize);
+                TestOp cancelled;
+                TestOp lost;
+                REQUIRE(a.transfer(cancelled, kind, b->uri(), *local, 0, *remote, 0, kSize).what == Posted::What::pending);
+                REQUIRE(a.transfer(lost, kind, b->uri(), *local, 0, *remote, 0, kSize).what == Posted::What::pending);
+                for (int i = 0; i < polls; ++i) {
+                    a.poll();
+                    b->poll();
+                }
+                a->plugin->cancel(cancelled);
+                CHECK(cancelled.ended == 1);
+                for (int i = 0; i < polls; ++i) {
+                    a.poll();
+                    b->poll();
+                }
+                exported.reset();
+                b.reset();
+                REQUIRE(settle([&] { return lost.done(); }, a));
+                CHECK((lost.how.status == Status::hostunreach || lost.how.status == Status::success ||
+                       lost.how.status == Status::noentry));
+                CHECK(cancelled.ended == 1);
+            }
+        }
+    }
+}
