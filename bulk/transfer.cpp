@@ -16,6 +16,8 @@ namespace {
 // A drive stops after so much, so that transfers which complete inside the post share the thread
 // with everything else.
 constexpr std::uint32_t kPostsPerDrive = 64;
+// The same for one round of progress, over all transfers.
+constexpr std::uint64_t kBytesPerProgress = 16 << 20;
 
 bool stopping(bool cancel_asked, Status status) noexcept {
     return cancel_asked || !na::ok(status);
@@ -109,7 +111,8 @@ Status Engine::start(const Request& request, TransferId* id) noexcept {
             t->active_ = true;
             t->driving_ = true;
         }
-        const Status s = drive(*t, true);
+        std::uint64_t bytes = 0;
+        const Status s = drive(*t, true, bytes);
         if (!na::ok(s)) {
             put_back(*t);
         }
@@ -136,12 +139,11 @@ Status Engine::start(const Request& request, TransferId* id) noexcept {
     return Status::success;
 }
 
-// Posts what the window has room for. The caller has set driving_, so that it is alone with moved_.
-// `first`: inside start(); answers an error if nothing was posted at all, and done() is not called
-// then.
-Status Engine::drive(Transfer& t, bool first) noexcept {
+// Posts what the window has room for; `bytes` (0 before) tells how much. The caller has set
+// driving_, so that it is alone with moved_. `first`: inside start(); answers an error if nothing
+// was posted at all, and done() is not called then.
+Status Engine::drive(Transfer& t, bool first, std::uint64_t& bytes) noexcept {
     std::uint32_t posts = 0;
-    std::uint64_t bytes = 0;
     std::unique_lock guard(lock_);
     while (!stopping(t.cancel_asked_, t.status_) && !t.posted_all_ && posts < kPostsPerDrive &&
            bytes < t.choice_.piece * t.choice_.window) {
@@ -278,7 +280,9 @@ std::size_t Engine::progress() noexcept {
         return 0;
     }
     std::size_t served = 0;
-    for (std::uint32_t left = runnable_count_.load(std::memory_order_relaxed); left != 0; --left) {
+    std::uint64_t total = 0;
+    for (std::uint32_t left = runnable_count_.load(std::memory_order_relaxed);
+         left != 0 && total < kBytesPerProgress; --left) {
         std::unique_lock guard(lock_);
         Transfer* t = runnable_.pop_front();
         if (t == nullptr) {
@@ -288,7 +292,9 @@ std::size_t Engine::progress() noexcept {
         t->queued_ = false;
         t->driving_ = true;
         guard.unlock();
-        (void)drive(*t, false);
+        std::uint64_t bytes = 0;
+        (void)drive(*t, false, bytes);
+        total += bytes;
         ++served;
     }
     return served;

@@ -187,7 +187,7 @@ class Engine {
     Transfer* take() noexcept;
     TransferId id_of(const Transfer& t) const noexcept;
     Transfer* find(TransferId id) const noexcept;
-    Status drive(Transfer& t, bool first) noexcept;
+    Status drive(Transfer& t, bool first, std::uint64_t& bytes) noexcept;
     Status post(Transfer& t, Transfer::Piece& piece, std::uint64_t& moved) noexcept;
     void cancel_pieces(Transfer& t, std::uint32_t attached) noexcept;
     void cancel(Transfer& t, std::unique_lock<na::util::OptionalLock>& guard) noexcept;

@@ -98,7 +98,7 @@ Result<plugin::Plugin*> find_plugin(std::string_view class_name, std::string_vie
         t.load_modules();
         found = search();
     }
-    if (found == nullptr) {
+    if (found == nullptr || !found->accepts(protocol)) {
         return Error{Status::protonosupport,
                      fmt::format("no plugin for \"{}{}{}\"; available here: {}", class_name,
                                  class_name.empty() ? "" : "+", protocol, what_there_is(t))};

@@ -242,8 +242,14 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size, u
                            uint32_t* actual_count) {
     HG_C_REQUIRE(handle != HG_BULK_NULL, bulk, "NULL argument");
     const bulk::Bulk& b = *core(handle);
+    if (size == 0 || max_count == 0) {
+        if (actual_count != nullptr) {
+            *actual_count = 0;
+        }
+        return HG_SUCCESS;
+    }
     HG_C_REQUIRE(b.covers(offset, size), bulk, "past the end of the descriptor");
-    HG_C_REQUIRE(b.has_pointers() || size == 0, bulk, "remote memory: pull it into local memory");
+    HG_C_REQUIRE(b.has_pointers(), bulk, "remote memory: pull it into local memory");
     bulk::SegmentCursor cursor(b.segments(), offset);
     uint32_t count = 0;
     for (; size != 0 && count < max_count; ++count) {

@@ -103,7 +103,7 @@ TEST_CASE("a peer is killed while its answers are awaited", "[na]") {
             REQUIRE(receives.back()->receive_expected(message, scene.victim(), kData + tag) ==
                     NA_SUCCESS);
         }
-        scene.side().turn();
+        scene.turn();
         scene.kill();
         scene.until_noticed([&] { return all_ended(receives); });
         CHECK(count(receives, NA_HOSTUNREACH) == receives.size());
@@ -162,7 +162,7 @@ TEST_CASE("a peer is killed whose queue is full", "[na]") {
                     NA_SUCCESS);
         }
         for (int i = 0; i < 10; ++i) {
-            scene.side().turn();
+            scene.turn();
         }
         CHECK_FALSE(all_ended(sends));
         scene.kill();
@@ -187,7 +187,7 @@ TEST_CASE("a stopped peer is killed that large messages wait for", "[na]") {
                     NA_SUCCESS);
         }
         for (int i = 0; i < 100; ++i) {
-            scene.side().turn();
+            scene.turn();
         }
         scene.kill();
         scene.until_noticed([&] { return all_ended(sends); });
@@ -227,7 +227,7 @@ TEST_CASE("a peer is killed in the middle of large messages to it", "[na]") {
         }
         scene.until([&] { return sent >= end; });
         for (std::uint64_t i = 0; i < turns; ++i) {
-            scene.side().turn();
+            scene.turn();
         }
         scene.kill();
         scene.until_noticed([&] { return all_ended(sends); });
@@ -284,7 +284,7 @@ TEST_CASE("a peer is killed in the middle of large messages from it", "[na]") {
             scene.stop();
         }
         for (std::uint64_t i = 0; i < turns; ++i) {
-            scene.side().turn();
+            scene.turn();
         }
         scene.kill();
         dead = true;

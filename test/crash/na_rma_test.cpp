@@ -90,7 +90,7 @@ TEST_CASE("a peer is killed in the middle of puts and gets of its memory", "[na]
             // At different stages, from the first contact to the traffic of old acquaintances.
             scene.until([&] { return done >= turns % 4; });
             for (std::uint64_t i = 0; i < turns; ++i) {
-                scene.side().turn();
+                scene.turn();
             }
             scene.kill();
             interrupted += all_ended(ops) ? 0 : 1;
@@ -129,12 +129,12 @@ TEST_CASE("a peer is killed in the middle of its puts and gets of our memory", "
             scene.link().put(memory.serialize());
             PARTY_REQUIRE(scene.hear() == "begun");
             for (std::uint64_t i = 0; i < turns; ++i) {
-                scene.side().turn();
+                scene.turn();
             }
             scene.kill();
             // Nothing here waits for it: its end only has to do no harm.
             for (int i = 0; i < 10; ++i) {
-                scene.side().turn();
+                scene.turn();
             }
         }
         scene.finish();

@@ -25,6 +25,8 @@ class Nursery {
     Nursery(const Nursery&) = delete;
     Nursery& operator=(const Nursery&) = delete;
 
+    pid_t pid() const noexcept { return party_.pid(); }
+
     // A child that has called ready(). `pump` makes progress meanwhile.
     template <typename Pump>
     pid_t start(std::uint64_t number, const std::string& text, Pump&& pump) {

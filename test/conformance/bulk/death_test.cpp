@@ -16,11 +16,12 @@ constexpr hg_size_t kMiB = 1 << 20;
 }  // namespace
 
 TEST_CASE("an origin killed in the middle of a transfer", "[death]") {
+    const Quiet quiet;
     if (other_party() == support::Party::As::thread) {
         support::skip("needs another process");
         return;
     }
-    constexpr hg_size_t kSize = 200 * kMiB / support::kSlow;
+    constexpr hg_size_t kSize = 64 * kMiB / support::kSlow;
     for (const hg_bulk_op_t op : {HG_BULK_PULL, HG_BULK_PUSH}) {
         for (const bool own : {false, true}) {
             Origin victim({.sizes = {kSize}, .own_memory = own});
@@ -64,6 +65,7 @@ TEST_CASE("an origin killed in the middle of a transfer", "[death]") {
 }
 
 TEST_CASE("an origin that has left", "[death]") {
+    const Quiet quiet;
     Origin origin({.sizes = {kMiB}});
     Node node;
     {
@@ -79,6 +81,7 @@ TEST_CASE("an origin that has left", "[death]") {
 }
 
 TEST_CASE("posts that fail end their transfer once, with their code", "[death]") {
+    const Quiet quiet;
     const std::string& protocol = support::options().protocol;
     if (protocol.starts_with("fault+")) {
         support::skip("has faults of its own");

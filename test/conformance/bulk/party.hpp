@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,17 @@ class Node {
  private:
     hg_class_t* cls_ = nullptr;
     hg_context_t* context_ = nullptr;
+};
+
+// While errors are provoked.
+struct Quiet {
+    Quiet() { HG_Set_log_level("none"); }
+    ~Quiet() {
+        const char* level = std::getenv("HG_LOG_LEVEL");
+        HG_Set_log_level(level != nullptr ? level : "error");
+    }
+    Quiet(const Quiet&) = delete;
+    Quiet& operator=(const Quiet&) = delete;
 };
 
 class Address {

@@ -88,7 +88,7 @@ TEST_CASE("one thread starts while another sleeps in progress", "[threads]") {
         std::atomic<bool> stop{false};
         std::atomic<unsigned> slept_through{0};
         std::thread sleeper([&] {
-            while (!stop) {
+            while (!stop && tally.ended() < 20) {
                 // Nothing but transfers can end this sleep.
                 if (HG_Progress(node.context(), 15000) == HG_TIMEOUT) {
                     ++slept_through;
@@ -103,7 +103,6 @@ TEST_CASE("one thread starts while another sleeps in progress", "[threads]") {
                                  local.bulk, 0, i % 2 == 0 ? kSize : 100, nullptr) != HG_SUCCESS) {
                 break;
             }
-            stop = i == 20;
             if (!support::until([&] { return tally.ended() == i; },
                                 [] { std::this_thread::yield(); })) {
                 break;

@@ -93,6 +93,7 @@ TEST_CASE("no more handles than asked for are posted where they must not grow") 
     std::vector<std::unique_ptr<Call>> calls;
     for (unsigned i = 0; i < 10; ++i) {
         calls.push_back(std::make_unique<Call>(pair.a, pair.to_b, pair.a.hold));
+        calls.back()->decode_output = false;
         REQUIRE(calls.back()->forward(i) == HG_SUCCESS);
     }
     auto& held = pair.b.held();
@@ -111,7 +112,6 @@ TEST_CASE("no more handles than asked for are posted where they must not grow") 
                                }
                            }));
     for (auto& call : calls) {
-        call->decode_output = false;
         CHECK(pair.wait(*call) == HG_SUCCESS);
     }
 }

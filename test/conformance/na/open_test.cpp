@@ -147,10 +147,10 @@ TEST_CASE("an id can be used again after its context", "[open]") {
 }
 
 TEST_CASE("every thread mode opens and works", "[open]") {
-    for (const std::uint8_t mode :
+    for (const int mode :
          {0, NA_THREAD_MODE_SINGLE_CLS, NA_THREAD_MODE_SINGLE_CTX, NA_THREAD_MODE_SINGLE}) {
         Endpoint::Settings settings;
-        settings.init.thread_mode = mode;
+        settings.init.thread_mode = static_cast<std::uint8_t>(mode);
         Pair p(settings);
         Buffer out(p.a);
         Buffer in(p.b);
@@ -204,7 +204,8 @@ TEST_CASE("protocols can be listed", "[open]") {
     NA_Free_protocol_info(nullptr);
 
     const Quiet quiet;
-    auto* const untouched = reinterpret_cast<na_protocol_info*>(&count);
+    na_protocol_info row{};
+    na_protocol_info* const untouched = &row;
     na_protocol_info* list = untouched;
     CHECK(NA_Get_protocol_info("no_such_protocol", &list) == NA_PROTONOSUPPORT);
     CHECK(NA_Get_protocol_info("loop+no_such_protocol", &list) == NA_PROTONOSUPPORT);
@@ -226,8 +227,7 @@ TEST_CASE("the library names its version, codes and log levels", "[open]") {
     CHECK(std::string(NA_Error_to_string(NA_SUCCESS)) == "NA_SUCCESS");
     CHECK(std::string(NA_Error_to_string(NA_HOSTFIREWALL)) == "NA_HOSTFIREWALL");
     CHECK(NA_Error_to_string(NA_RETURN_MAX) == nullptr);
-    CHECK(NA_Error_to_string(static_cast<na_return_t>(1000)) == nullptr);
-    CHECK(NA_Error_to_string(static_cast<na_return_t>(-1)) == nullptr);
+    CHECK(NA_Error_to_string(static_cast<na_return_t>(30)) == nullptr);
 
     for (const char* level :
          {"none", "fatal", "error", "warning", "min_debug", "info", "debug", "nonsense", ""}) {

@@ -11,6 +11,9 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "na/plugin.hpp"
 #include "na/plugin_table.hpp"
@@ -46,6 +49,8 @@ class Context final : public plugin::Context, private plugin::Sink {
                 core_.finish(e.arrival, Status::canceled);
             }
         }
+        close(event_);
+        close(set_);
     }
     Status open(plugin::Domain& domain, std::uint8_t id, Error& error) {
         auto inner = domain.open_context(id, *this);
@@ -54,6 +59,20 @@ class Context final : public plugin::Context, private plugin::Sink {
             return error.status;
         }
         inner_ = std::move(*inner);
+        if (inner_->wait_fd() < 0) {
+            return Status::success;
+        }
+        // The inner transport's descriptor, and one for what is held back here.
+        set_ = epoll_create1(EPOLL_CLOEXEC);
+        event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        for (const int fd : {inner_->wait_fd(), event_}) {
+            epoll_event wanted{};
+            wanted.events = EPOLLIN;
+            if (set_ < 0 || epoll_ctl(set_, EPOLL_CTL_ADD, fd, &wanted) != 0) {
+                error = Error{Status::nomem, "no descriptor to wait on"};
+                return error.status;
+            }
+        }
         return Status::success;
     }
 
@@ -101,6 +120,11 @@ class Context final : public plugin::Context, private plugin::Sink {
     std::size_t progress() override {
         ++tick_;
         look_again_ = false;
+        if (std::exchange(signaled_, false)) {
+            std::uint64_t count = 0;
+            [[maybe_unused]] const ssize_t n = read(event_, &count, sizeof count);
+        }
+        armed_ = false;
         std::size_t events = inner_->progress();
         while (!events_.empty() && events_.front().due <= tick_) {
             const Event event = events_.front();
@@ -111,9 +135,12 @@ class Context final : public plugin::Context, private plugin::Sink {
         return events;
     }
 
-    int wait_fd() override { return inner_->wait_fd(); }
+    int wait_fd() override { return set_; }
     // What is held back must not be slept over.
-    bool arm() override { return events_.empty() && !look_again_ && inner_->arm(); }
+    bool arm() override {
+        armed_ = true;
+        return events_.empty() && !look_again_ && inner_->arm();
+    }
 
     void drop(plugin::Peer& peer) override {
         lost_.erase(&peer);
@@ -154,6 +181,11 @@ class Context final : public plugin::Context, private plugin::Sink {
     void later(Event event) {
         event.due = tick_ + 1 + random_.below(kLongestDelay);
         events_.push_back(event);
+        if (armed_ && event_ >= 0) {  // somebody may be asleep: this comes from a post or a cancel
+            const std::uint64_t one = 1;
+            [[maybe_unused]] const ssize_t n = write(event_, &one, sizeof one);
+            signaled_ = true;
+        }
     }
 
     // What goes wrong before the inner transport sees a send or transfer.
@@ -306,6 +338,10 @@ class Context final : public plugin::Context, private plugin::Sink {
     std::uint64_t posts_ = 0;
     std::uint64_t faults_ = 0;
     bool look_again_ = false;
+    bool armed_ = false;
+    bool signaled_ = false;
+    int set_ = -1;
+    int event_ = -1;
     Arrival discard_;
     std::deque<Event> events_;
     Ops posted_;
@@ -365,6 +401,7 @@ class Plugin final : public plugin::Plugin {
  public:
     std::string_view class_name() const noexcept override { return "fault"; }
     std::vector<plugin::ProtocolInfo> protocols() override { return {}; }
+    bool accepts(std::string_view) override { return true; }  // open() says what is wrong with it
     Result<std::unique_ptr<plugin::Domain>> open(const plugin::OpenSpec& spec) override {
         auto target = parse_target(spec.protocol);
         if (!target) {

@@ -88,6 +88,20 @@ TEST_CASE("many transfers share the pool", "[engine]") {
                      s.there.parts[0].end() - 1000));
 }
 
+TEST_CASE("a small transfer does not wait for the end of a large one", "[engine]") {
+    Pair p;
+    Sides s(p, 40 * kMiB);
+    REQUIRE(p.target.engine->start(p.request(Direction::pull, *s.remote, 0, *s.local, 0,
+                                             40 * kMiB)) == Status::success);
+    REQUIRE(p.target.engine->start(p.request(Direction::pull, *s.remote, 0, *s.local, 0, 100)) ==
+            Status::success);
+    until(p.target, [&] { return p.outcomes.count() != 0; });
+    CHECK(p.outcomes.ended[0].first->request().size == 100);
+    until(p.target, [&] { return p.outcomes.count() == 2; });
+    CHECK(p.outcomes.take() == Status::success);
+    CHECK(p.outcomes.take() == Status::success);
+}
+
 TEST_CASE("cancel ends a transfer once", "[engine]") {
     Pair p;
     Sides s(p, 40 * kMiB);

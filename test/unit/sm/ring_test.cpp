@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plugins/sm/ring.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -8,6 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "plugins/sm/inject_pool.hpp"
+#include "support/options.hpp"
 #include "support/payload.hpp"
 
 using namespace na::sm;

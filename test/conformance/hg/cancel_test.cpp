@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ending calls early, and what the target does about it.
+#include <catch2/catch.hpp>
+
+#include <memory>
+
+#include "conformance/hg/side.hpp"
+#include "support/payload.hpp"
+#include "support/until.hpp"
+
+using namespace hgtest;
+
+TEST_CASE("a canceled call ends, once, and its handle works on") {
+    Pair pair;
+    Call call(pair.a, pair.to_b, pair.a.hold);
+    CHECK(HG_Cancel(call.handle()) == HG_SUCCESS);  // nothing is in flight
+    REQUIRE(call.forward(1) == HG_SUCCESS);
+    auto& held = pair.b.held();
+    REQUIRE(support::until([&] { return !held.empty(); }, [&] { pair.pump(); }));
+    REQUIRE(HG_Cancel(call.handle()) == HG_SUCCESS);
+    CHECK(HG_Cancel(call.handle()) == HG_SUCCESS);
+    CHECK(!call.done());  // only trigger runs callbacks
+    CHECK(pair.wait(call) == HG_CANCELED);
+    REQUIRE(HG_Reset(call.handle(), HG_ADDR_NULL, pair.a.echo) == HG_SUCCESS);
+    Blob in = blob(1, 10);
+    CHECK(pair.run(call, in) == HG_SUCCESS);
+
+    // The answer comes late, and goes nowhere.
+    Blob out = blob(1, 10);
+    CHECK(HG_Respond(held[0], nullptr, nullptr, &out) == HG_SUCCESS);
+    HG_Destroy(held[0]);
+    held.clear();
+    for (int i = 0; i < 50; ++i) {
+        CHECK(pair.run(call, in) == HG_SUCCESS);
+    }
+}
+
+TEST_CASE("a large answer to a canceled call ends at the target too") {
+    Pair pair;
+    Call call(pair.a, pair.to_b, pair.a.hold);
+    REQUIRE(call.forward(1) == HG_SUCCESS);
+    auto& held = pair.b.held();
+    REQUIRE(support::until([&] { return !held.empty(); }, [&] { pair.pump(); }));
+    REQUIRE(HG_Cancel(call.handle()) == HG_SUCCESS);
+    CHECK(pair.wait(call) == HG_CANCELED);
+    struct Seen {
+        unsigned count = 0;
+        hg_return_t ret = HG_RETURN_MAX;
+    } seen;
+    Blob out = blob(1, 1'000'000);
+    REQUIRE(HG_Respond(
+                held[0],
+                [](const struct hg_cb_info* info) -> hg_return_t {
+                    auto& s = *static_cast<Seen*>(info->arg);
+                    ++s.count;
+                    s.ret = info->ret;
+                    return HG_SUCCESS;
+                },
+                &seen, &out) == HG_SUCCESS);
+    HG_Destroy(held[0]);
+    held.clear();
+    REQUIRE(support::until([&] { return seen.count != 0; }, [&] { pair.pump(); }));
+    CHECK(seen.ret == HG_CANCELED);
+}
+
+TEST_CASE("calls are canceled before the target has looked") {
+    Pair pair;
+    std::vector<std::unique_ptr<Call>> calls;
+    for (unsigned i = 0; i < 300; ++i) {
+        calls.push_back(std::make_unique<Call>(pair.a, pair.to_b, pair.a.echo));
+        Blob in = blob(i, i % 3 == 0 ? 20'000 : 50);
+        REQUIRE(calls.back()->forward(in) == HG_SUCCESS);
+    }
+    for (auto& call : calls) {
+        REQUIRE(HG_Cancel(call->handle()) == HG_SUCCESS);
+    }
+    REQUIRE(support::until(
+        [&] {
+            for (auto& call : calls) {
+                if (!call->done()) {
+                    return false;
+                }
+            }
+            return true;
+        },
+        [&] { pair.a.pump(); }));
+    for (auto& call : calls) {
+        CHECK(call->ret() == HG_CANCELED);
+    }
+    // The target meets requests whose payload is gone, or answers that nobody waits for, and goes
+    // on.
+    Call next(pair.a, pair.to_b, pair.a.echo);
+    Blob in = blob(1, 20'000);
+    CHECK(pair.run(next, in) == HG_SUCCESS);
+}
+
+TEST_CASE("cancel races with the answer, and one of them wins") {
+    Pair pair;
+    support::Random random(support::options().seed);
+    unsigned canceled = 0;
+    unsigned answered = 0;
+    Call call(pair.a, pair.to_b, pair.a.echo);
+    for (unsigned i = 0; i < 400; ++i) {
+        const std::size_t size = random.below(4) == 0 ? 30'000 : 30;
+        Blob in = blob(i, size);
+        call.reset();
+        REQUIRE(call.forward(in) == HG_SUCCESS);
+        for (std::uint64_t n = random.below(8); n != 0; --n) {
+            if (random.below(2) == 0) {
+                pair.b.pump();
+            } else {
+                HG_Progress(pair.a.context(), 0);
+            }
+        }
+        REQUIRE(HG_Cancel(call.handle()) == HG_SUCCESS);
+        REQUIRE(support::until([&] { return call.done(); }, [&] { pair.pump(); }));
+        if (call.ret() == HG_SUCCESS) {
+            ++answered;
+            CHECK(is_blob(call.out(), i + 1, size, i));
+        } else {
+            CHECK(call.ret() == HG_CANCELED);
+            ++canceled;
+        }
+    }
+    CHECK(canceled + answered == 400);
+    call.reset();
+    Blob in = blob(5, 30'000);
+    CHECK(pair.run(call, in) == HG_SUCCESS);
+}
+
+TEST_CASE("one-way calls can be canceled as well") {
+    Pair pair;
+    Call call(pair.a, pair.to_b, pair.a.note);
+    Blob in = blob(1, 50'000);
+    REQUIRE(call.forward(in) == HG_SUCCESS);
+    REQUIRE(HG_Cancel(call.handle()) == HG_SUCCESS);
+    const hg_return_t ret = pair.wait(call);
+    CHECK((ret == HG_CANCELED || ret == HG_SUCCESS));
+    for (int i = 0; i < 100; ++i) {
+        pair.pump();
+    }
+    Blob small = blob(2, 5);
+    CHECK(pair.run(call, small) == HG_SUCCESS);
+}

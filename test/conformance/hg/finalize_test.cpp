@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Closing with things still in use or in flight: refused or ended, each with a code, and nothing
+// left over.
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <memory>
+
+#include "conformance/hg/side.hpp"
+#include "support/until.hpp"
+
+using namespace hgtest;
+
+TEST_CASE("what is in use keeps a context and a class open") {
+    Pair pair;
+    auto call = std::make_unique<Call>(pair.a, pair.to_b, pair.a.empty);
+    CHECK(HG_Context_destroy(pair.a.context()) == HG_BUSY);
+    CHECK(std::string(HG_Get_last_error()).find("handle") != std::string::npos);
+    // It works on, as an origin.
+    CHECK(pair.run(*call) == HG_SUCCESS);
+    call.reset();
+    CHECK(HG_Finalize(pair.a.cls()) == HG_BUSY);
+    pair.a.pump();
+}
+
+TEST_CASE("calls in flight when their context is destroyed end with a code") {
+    Pair pair;
+    std::vector<std::unique_ptr<Call>> calls;
+    for (unsigned i = 0; i < 20; ++i) {
+        calls.push_back(std::make_unique<Call>(pair.a, pair.to_b, pair.a.hold));
+        REQUIRE(calls.back()->forward(i) == HG_SUCCESS);
+    }
+    auto& held = pair.b.held();
+    REQUIRE(support::until([&] { return held.size() == 20; }, [&] { pair.pump(); }));
+    const auto start = std::chrono::steady_clock::now();
+    CHECK(HG_Context_destroy(pair.a.context()) == HG_BUSY);  // their callbacks are due
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
+    REQUIRE(support::until(
+        [&] {
+            for (auto& call : calls) {
+                if (!call->done()) {
+                    return false;
+                }
+            }
+            return true;
+        },
+        [&] { pair.a.pump(); }));
+    for (auto& call : calls) {
+        CHECK(call->ret() == HG_CANCELED);
+    }
+    CHECK(HG_Context_destroy(pair.a.context()) == HG_BUSY);  // their handles are there
+    calls.clear();
+    // The target answers into the void.
+    for (const hg_handle_t h : held) {
+        Blob out = blob(1, 50'000);
+        (void)HG_Respond(h, nullptr, nullptr, &out);
+        HG_Destroy(h);
+    }
+    held.clear();
+    for (int i = 0; i < 20; ++i) {
+        pair.pump();
+    }
+}
+
+TEST_CASE("handles destroyed while in flight are no obstacle once their callbacks ran") {
+    Pair pair;
+    unsigned ended = 0;
+    for (unsigned i = 0; i < 10; ++i) {
+        hg_handle_t h = HG_HANDLE_NULL;
+        REQUIRE(HG_Create(pair.a.context(), pair.to_b, pair.a.hold, &h) == HG_SUCCESS);
+        std::uint64_t n = i;
+        REQUIRE(HG_Forward(
+                    h,
+                    [](const struct hg_cb_info* info) -> hg_return_t {
+                        *static_cast<unsigned*>(info->arg) += info->ret == HG_CANCELED ? 1 : 0;
+                        return HG_SUCCESS;
+                    },
+                    &ended, &n) == HG_SUCCESS);
+        REQUIRE(HG_Destroy(h) == HG_SUCCESS);
+    }
+    for (int i = 0; i < 10; ++i) {
+        pair.b.pump();
+    }
+    pair.a.close();
+    CHECK(ended == 10);
+}
+
+TEST_CASE(
+    "requests that arrived but were not looked at keep the target's context, until they are") {
+    Pair pair;
+    std::vector<std::unique_ptr<Call>> calls;
+    for (unsigned i = 0; i < 5; ++i) {
+        calls.push_back(std::make_unique<Call>(pair.a, pair.to_b, pair.a.empty));
+        REQUIRE(calls.back()->forward() == HG_SUCCESS);
+    }
+    REQUIRE(support::until([&] { return HG_Progress(pair.b.context(), 0) == HG_SUCCESS; },
+                           [&] { pair.a.pump(); }));
+    CHECK(HG_Context_destroy(pair.b.context()) == HG_BUSY);
+    pair.b.close();
+    const auto ended = [&](const std::unique_ptr<Call>& call) {
+        return support::until([&] { return call->done(); }, [&] { pair.a.pump(); });
+    };
+    for (auto& call : calls) {
+        REQUIRE(ended(call));
+        CHECK((call->ret() == HG_SUCCESS || call->ret() == HG_HOSTUNREACH));
+    }
+}
+
+TEST_CASE("a context that stopped accepting requests still finishes those it has") {
+    Pair pair;
+    Call first(pair.a, pair.to_b, pair.a.hold);
+    first.decode_output = false;
+    REQUIRE(first.forward(1) == HG_SUCCESS);
+    auto& held = pair.b.held();
+    REQUIRE(support::until([&] { return !held.empty(); }, [&] { pair.pump(); }));
+    CHECK(HG_Context_unpost(pair.b.context()) == HG_SUCCESS);
+    CHECK(HG_Context_unpost(pair.b.context()) == HG_SUCCESS);
+    Call second(pair.a, pair.to_b, pair.a.empty);
+    REQUIRE(second.forward() == HG_SUCCESS);
+    HG_Respond(held[0], nullptr, nullptr, nullptr);
+    HG_Destroy(held[0]);
+    held.clear();
+    CHECK(pair.wait(first) == HG_SUCCESS);
+    for (int i = 0; i < 100; ++i) {
+        pair.pump();
+    }
+    CHECK(pair.b.served == 1);
+    CHECK(!second.done());
+    HG_Cancel(second.handle());
+    CHECK(pair.wait(second) == HG_CANCELED);
+    // As an origin it works on.
+    const Addr to_a(pair.b, pair.a.uri());
+    Call back(pair.b, to_a, pair.b.empty);
+    CHECK(pair.run(back) == HG_SUCCESS);
+}
+
+TEST_CASE("a peer that closes in good order ends the calls that wait for it") {
+    auto target = std::make_unique<Side>();
+    Side origin;
+    const Addr to(origin, target->uri());
+    Call call(origin, to, origin.hold);
+    REQUIRE(call.forward(1) == HG_SUCCESS);
+    REQUIRE(support::until([&] { return !target->held().empty(); }, [&] { origin.pump(); },
+                           [&] { target->pump(); }));
+    target.reset();  // its held handle is destroyed unanswered: the origin hears of that, or of the
+                     // end
+    REQUIRE(support::until([&] { return call.done(); }, [&] { origin.pump(); }));
+    CHECK((call.ret() == HG_OTHER_ERROR || call.ret() == HG_HOSTUNREACH));
+    call.reset();
+    const hg_return_t ret = call.forward(2);
+    if (ret == HG_SUCCESS) {
+        REQUIRE(support::until([&] { return call.done(); }, [&] { origin.pump(); }));
+        CHECK(call.ret() == HG_HOSTUNREACH);
+    }
+}
+
+TEST_CASE("classes are opened and closed many times") {
+    for (unsigned i = 0; i < 50 / support::kSlow; ++i) {
+        Pair pair;
+        Call call(pair.a, pair.to_b, pair.a.empty);
+        REQUIRE(pair.run(call) == HG_SUCCESS);
+    }
+}

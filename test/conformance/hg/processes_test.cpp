@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Two processes: ordinary service, and either of them killed at every stage.
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <csignal>
+#include <memory>
+
+#include "conformance/hg/side.hpp"
+#include "support/payload.hpp"
+#include "support/two_process.hpp"
+#include "support/until.hpp"
+
+using namespace hgtest;
+using support::Link;
+using support::Party;
+
+namespace {
+
+bool one_process_only() {
+    if (support::options().protocol.find("loop") != std::string::npos) {
+        support::skip("the transport lives in one process");
+        return true;
+    }
+    return false;
+}
+
+// A server that tells its address and serves until the link says so.
+void serve(Link& link) {
+    Side side;
+    link.put(side.uri());
+    while (!link.readable()) {
+        (void)HG_Progress(side.context(), 10);
+        unsigned n = 0;
+        while (HG_Trigger(side.context(), 0, 16, &n) == HG_SUCCESS && n != 0) {
+        }
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a client and a server in two processes") {
+    if (one_process_only()) {
+        return;
+    }
+    Party server(Party::As::process, serve);
+    {
+        Side origin;
+        const Addr to(origin, server.link().take_text());
+        Call call(origin, to, origin.echo);
+        for (unsigned i = 0; i < 1000 / support::kSlow; ++i) {
+            const std::size_t size = i % 50 == 0 ? 300'000 : i % 3000;
+            Blob in = blob(i, size);
+            call.reset();
+            REQUIRE(call.forward(in) == HG_SUCCESS);
+            REQUIRE(support::until([&] { return call.done(); },
+                                   [&] { (void)HG_Progress(origin.context(), 100); },
+                                   [&] { origin.pump(); }));
+            REQUIRE(call.ret() == HG_SUCCESS);
+            REQUIRE(is_blob(call.out(), i + 1, size, i));
+        }
+    }
+    server.link().put("stop");
+    CHECK(server.join() == "");
+}
+
+TEST_CASE("calls to a server that is killed end at once") {
+    if (one_process_only()) {
+        return;
+    }
+    Party server(Party::As::process, serve);
+    Side origin;
+    const Addr to(origin, server.link().take_text());
+    std::vector<std::unique_ptr<Call>> calls;
+    for (unsigned i = 0; i < 30; ++i) {
+        calls.push_back(std::make_unique<Call>(origin, to, origin.hold));
+        REQUIRE(calls.back()->forward(i) == HG_SUCCESS);
+    }
+    Call first(origin, to, origin.empty);
+    REQUIRE(first.forward() == HG_SUCCESS);
+    REQUIRE(support::until([&] { return first.done(); }, [&] { origin.pump(); }));
+    REQUIRE(first.ret() == HG_SUCCESS);
+    server.kill(SIGKILL);
+    const auto start = std::chrono::steady_clock::now();
+    for (auto& call : calls) {
+        REQUIRE(support::until([&] { return call->done(); },
+                               [&] { (void)HG_Progress(origin.context(), 1000); },
+                               [&] { origin.pump(); }));
+        CHECK(call->ret() == HG_HOSTUNREACH);
+    }
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5 * support::kSlow));
+    for (auto& call : calls) {
+        call->reset();
+        if (call->forward(1) == HG_SUCCESS) {
+            REQUIRE(support::until([&] { return call->done(); }, [&] { origin.pump(); }));
+            CHECK(call->ret() == HG_HOSTUNREACH);
+        }
+    }
+}
+
+TEST_CASE("a server is killed at any moment of large calls") {
+    if (one_process_only()) {
+        return;
+    }
+    support::Random random(support::options().seed);
+    for (unsigned round = 0; round < 12 / support::kSlow; ++round) {
+        Party server(Party::As::process, serve);
+        Side origin;
+        const Addr to(origin, server.link().take_text());
+        std::vector<std::unique_ptr<Call>> calls;
+        for (unsigned i = 0; i < 8; ++i) {
+            calls.push_back(
+                std::make_unique<Call>(origin, to, i % 3 == 2 ? origin.note : origin.echo));
+            Blob in = blob(i, 2'000'000);
+            REQUIRE(calls.back()->forward(in) == HG_SUCCESS);
+        }
+        for (std::uint64_t n = random.below(2000); n != 0; --n) {
+            origin.pump();
+        }
+        server.kill(SIGKILL);
+        for (auto& call : calls) {
+            REQUIRE(support::until([&] { return call->done(); }, [&] { origin.pump(); }));
+            CHECK((call->ret() == HG_SUCCESS || call->ret() == HG_HOSTUNREACH));
+        }
+    }
+}
+
+TEST_CASE("a server goes on when clients are killed at any moment") {
+    if (one_process_only()) {
+        return;
+    }
+    support::Random random(support::options().seed);
+    std::vector<std::unique_ptr<Party>> clients;
+    for (unsigned i = 0; i < 6; ++i) {
+        clients.push_back(std::make_unique<Party>(Party::As::process, [i](Link& link) {
+            const std::string uri = link.take_text();
+            Side origin;
+            const Addr to(origin, uri);
+            // Calls of all sizes without end, a dozen at a time.
+            std::vector<std::unique_ptr<Call>> calls;
+            for (unsigned k = 0; k < 12; ++k) {
+                calls.push_back(std::make_unique<Call>(origin, to,
+                                                       k % 4 == 0   ? origin.hold
+                                                       : k % 4 == 1 ? origin.note
+                                                                    : origin.echo));
+                calls.back()->decode_output = false;
+                calls.back()->on_done = [](Call& c) {
+                    c.reset();
+                    Blob next = blob(1, 200'000);
+                    (void)c.forward(next);
+                };
+                if (k % 4 == 0) {
+                    (void)calls.back()->forward(i);
+                } else {
+                    Blob in = blob(k, k * 20'000);
+                    (void)calls.back()->forward(in);
+                }
+            }
+            link.put("going");
+            while (!link.readable()) {
+                origin.pump();
+            }
+        }));
+    }
+    Side server;
+    const auto pump = [&] {
+        server.pump();
+        // Whom it still has to answer may be dead by now.
+        if (server.held().size() > 3) {
+            for (const hg_handle_t h : server.held()) {
+                Blob out = blob(1, 100'000);
+                (void)HG_Respond(h, nullptr, nullptr, &out);
+                HG_Destroy(h);
+            }
+            server.held().clear();
+        }
+    };
+    for (auto& client : clients) {
+        client->link().put(server.uri());
+    }
+    for (auto& client : clients) {
+        REQUIRE(support::until([&] { return client->link().readable(); }, pump));
+    }
+    for (auto& client : clients) {
+        for (std::uint64_t n = random.below(300); n != 0; --n) {
+            pump();
+        }
+        client->kill(SIGKILL);
+    }
+    for (const hg_handle_t h : server.held()) {
+        Blob out = blob(1, 100'000);
+        (void)HG_Respond(h, nullptr, nullptr, &out);
+        HG_Destroy(h);
+    }
+    server.held().clear();
+    REQUIRE(support::until([&] { return server.counters().rpc_req_recv_active_count == 0; }, pump));
+    Side origin;
+    const Addr to(origin, server.uri());
+    Call call(origin, to, origin.echo);
+    Blob in = blob(1, 50'000);
+    REQUIRE(call.forward(in) == HG_SUCCESS);
+    REQUIRE(support::until([&] { return call.done(); }, pump, [&] { origin.pump(); }));
+    CHECK(call.ret() == HG_SUCCESS);
+}

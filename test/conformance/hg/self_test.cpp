@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RPCs to oneself, with the shortcut and without it.
+#include <catch2/catch.hpp>
+
+#include "conformance/hg/side.hpp"
+#include "support/until.hpp"
+
+using namespace hgtest;
+
+namespace {
+
+struct Self {
+    explicit Self(Side::Settings settings = {}) : side(settings), to(side, self_of(side)) {}
+    static hg_addr_t self_of(Side& side) {
+        hg_addr_t self = HG_ADDR_NULL;
+        HG_Addr_self(side.cls(), &self);
+        return self;
+    }
+    hg_return_t wait(Call& call) {
+        if (!support::until([&] { return call.done(); }, [&] { side.pump(); })) {
+            return HG_TIMEOUT;
+        }
+        const hg_return_t ret = call.ret();
+        call.reset();
+        return ret;
+    }
+    Side side;
+    Addr to;
+};
+
+void check_all(Self& self) {
+    for (const std::size_t size : {0, 100, 3000, 5000, 500'000}) {
+        Call call(self.side, self.to, self.side.echo);
+        Blob in = blob(size, size);
+        REQUIRE(call.forward(in) == HG_SUCCESS);
+        CHECK(call.forward(in) == HG_BUSY);
+        REQUIRE(self.wait(call) == HG_SUCCESS);
+        CHECK(is_blob(call.out(), size + 1, size, size));
+        Call note(self.side, self.to, self.side.note);
+        REQUIRE(note.forward(in) == HG_SUCCESS);
+        CHECK(self.wait(note) == HG_SUCCESS);
+    }
+    REQUIRE(support::until([&] { return self.side.notes == 5; }, [&] { self.side.pump(); }));
+    Call fail(self.side, self.to, self.side.fail);
+    REQUIRE(fail.forward(HG_FAULT) == HG_SUCCESS);
+    CHECK(self.wait(fail) == HG_FAULT);
+    Call drop(self.side, self.to, self.side.drop);
+    REQUIRE(drop.forward(1) == HG_SUCCESS);
+    CHECK(self.wait(drop) == HG_OTHER_ERROR);
+    Call unserved(self.side, self.to, self.side.unserved);
+    REQUIRE(unserved.forward() == HG_SUCCESS);
+    CHECK(self.wait(unserved) == HG_INVALID_ARG);
+}
+
+}  // namespace
+
+TEST_CASE("a class calls itself") {
+    Self self;
+    check_all(self);
+    const auto c = self.side.counters();
+    CHECK(c.rpc_req_sent_count == c.rpc_req_recv_count);
+}
+
+TEST_CASE("a class that does not listen calls itself") {
+    Side::Settings quiet;
+    quiet.listen = false;
+    Self self(quiet);
+    check_all(self);
+}
+
+TEST_CASE("a class calls itself over the transport") {
+    Side::Settings around;
+    around.init.no_loopback = 1;
+    Self self(around);
+    check_all(self);
+}
+
+TEST_CASE("another context of the same class is reached over the transport") {
+    Side::Settings two;
+    two.contexts = 2;
+    Self self(two);
+    Call call(self.side, self.to, self.side.hold, 0);
+    REQUIRE(HG_Set_target_id(call.handle(), 1) == HG_SUCCESS);
+    REQUIRE(call.forward(1) == HG_SUCCESS);
+    auto& held = self.side.held();
+    REQUIRE(support::until([&] { return !held.empty(); }, [&] { self.side.pump(); }));
+    CHECK(HG_Get_info(held[0])->context == self.side.context(1));
+    Blob out = blob(1, 10);
+    HG_Respond(held[0], nullptr, nullptr, &out);
+    HG_Destroy(held[0]);
+    held.clear();
+    CHECK(self.wait(call) == HG_SUCCESS);
+}
+
+TEST_CASE("a call to oneself can be canceled, before the handler and after it") {
+    Self self;
+    Call call(self.side, self.to, self.side.hold);
+    REQUIRE(call.forward(1) == HG_SUCCESS);
+    REQUIRE(HG_Cancel(call.handle()) == HG_SUCCESS);
+    CHECK(self.wait(call) == HG_CANCELED);
+    auto& held = self.side.held();
+    REQUIRE(support::until([&] { return held.size() == 1; }, [&] { self.side.pump(); }));
+    REQUIRE(call.forward(2) == HG_SUCCESS);
+    REQUIRE(support::until([&] { return held.size() == 2; }, [&] { self.side.pump(); }));
+    REQUIRE(HG_Cancel(call.handle()) == HG_SUCCESS);
+    CHECK(self.wait(call) == HG_CANCELED);
+    for (const hg_handle_t h : held) {
+        Blob out = blob(1, 50'000);
+        CHECK(HG_Respond(h, nullptr, nullptr, &out) == HG_SUCCESS);
+        HG_Destroy(h);
+    }
+    held.clear();
+    for (int i = 0; i < 10; ++i) {
+        self.side.pump();
+    }
+    CHECK(!call.done());
+}
+
+TEST_CASE("origin and target of a call to oneself are two handles") {
+    Self self;
+    Call call(self.side, self.to, self.side.hold);
+    int mine = 0;
+    int yours = 0;
+    HG_Set_data(call.handle(), &mine, nullptr);
+    REQUIRE(call.forward(1) == HG_SUCCESS);
+    auto& held = self.side.held();
+    REQUIRE(support::until([&] { return held.size() == 1; }, [&] { self.side.pump(); }));
+    CHECK(held[0] != call.handle());
+    CHECK(HG_Get_data(held[0]) == nullptr);
+    HG_Set_data(held[0], &yours, nullptr);
+    CHECK(HG_Get_data(call.handle()) == &mine);
+    CHECK(HG_Addr_cmp(self.side.cls(), HG_Get_info(held[0])->addr, self.to) == HG_TRUE);
+    HG_Respond_error(held[0], nullptr, nullptr, HG_NODEV);
+    HG_Destroy(held[0]);
+    held.clear();
+    CHECK(self.wait(call) == HG_NODEV);
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Many threads on one context, and on contexts of their own.
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "conformance/hg/side.hpp"
+#include "support/payload.hpp"
+#include "support/until.hpp"
+
+using namespace hgtest;
+
+namespace {
+
+// Threads that do one thing until they are told to stop.
+class Crew {
+ public:
+    template <typename Do>
+    void add(Do what) {
+        threads_.emplace_back([this, what] {
+            while (!stop_.load(std::memory_order_relaxed)) {
+                what();
+            }
+        });
+    }
+    ~Crew() { stop(); }
+    void stop() {
+        stop_ = true;
+        for (std::thread& t : threads_) {
+            if (t.joinable()) {
+                t.join();
+            }
+        }
+    }
+
+ private:
+    std::atomic<bool> stop_{false};
+    std::vector<std::thread> threads_;
+};
+
+void turn(hg_context_t* context, unsigned timeout_ms) {
+    (void)HG_Progress(context, timeout_ms);
+    unsigned n = 0;
+    while (HG_Trigger(context, 0, 4, &n) == HG_SUCCESS && n != 0) {
+    }
+}
+
+constexpr unsigned kThreads = 4;
+constexpr unsigned kCalls = 400 / support::kSlow;
+
+// Answers an echo without touching the side: many threads run it.
+hg_return_t on_parallel(hg_handle_t h) {
+    Blob b;
+    hg_return_t ret = HG_Get_input(h, &b);
+    if (ret == HG_SUCCESS) {
+        Blob out{b.number + 1, b.bytes};
+        HG_Free_input(h, &b);
+        ret = HG_Respond(h, nullptr, nullptr, &out);
+    }
+    HG_Destroy(h);
+    return ret;
+}
+
+}  // namespace
+
+TEST_CASE("several threads forward, progress and trigger on one context") {
+    Pair pair;
+    const hg_id_t id = HG_Register_name(pair.a.cls(), "parallel", proc_blob, proc_blob, nullptr);
+    REQUIRE(HG_Register_name(pair.b.cls(), "parallel", proc_blob, proc_blob, on_parallel) == id);
+    std::atomic<unsigned> good{0};
+    {
+        Crew crew;
+        crew.add([&] { turn(pair.b.context(), 10); });
+        crew.add([&] { turn(pair.b.context(), 10); });
+        std::vector<std::thread> threads;
+        for (unsigned t = 0; t < kThreads; ++t) {
+            threads.emplace_back([&, t] {
+                Call call(pair.a, pair.to_b, id);
+                call.decode_output = true;
+                for (unsigned i = 0; i < kCalls; ++i) {
+                    const std::size_t size = i % 16 == 0 ? 20'000 : i % 200;
+                    const std::uint64_t number = t * 1'000'000 + i;
+                    Blob in = blob(number, size);
+                    call.reset();
+                    if (call.forward(in) != HG_SUCCESS) {
+                        return;
+                    }
+                    if (!support::until([&] { return call.done(); },
+                                        [&] { turn(pair.a.context(), 5); })) {
+                        return;
+                    }
+                    good +=
+                        call.ret() == HG_SUCCESS && is_blob(call.out(), number + 1, size, number)
+                            ? 1
+                            : 0;
+                }
+            });
+        }
+        for (std::thread& t : threads) {
+            t.join();
+        }
+    }
+    CHECK(good == kThreads * kCalls);
+    CHECK(pair.a.counters().rpc_req_sent_count == kThreads * kCalls);
+}
+
+TEST_CASE("each thread has a context of its own") {
+    Side::Settings s;
+    s.contexts = kThreads;
+    Pair pair(s, s);
+    const hg_id_t id = HG_Register_name(pair.a.cls(), "parallel", proc_blob, proc_blob, nullptr);
+    REQUIRE(HG_Register_name(pair.b.cls(), "parallel", proc_blob, proc_blob, on_parallel) == id);
+    std::atomic<unsigned> good{0};
+    {
+        Crew crew;
+        for (unsigned t = 0; t < kThreads; ++t) {
+            crew.add([&, t] { turn(pair.b.context(t), 10); });
+        }
+        std::vector<std::thread> threads;
+        for (unsigned t = 0; t < kThreads; ++t) {
+            threads.emplace_back([&, t] {
+                for (unsigned i = 0; i < kCalls / 2; ++i) {
+                    Call call(pair.a, pair.to_b, id, t);  // made anew each time
+                    call.decode_output = true;
+                    HG_Set_target_id(call.handle(), static_cast<std::uint8_t>((t + i) % kThreads));
+                    const std::size_t size = i % 16 == 0 ? 20'000 : i % 200;
+                    Blob in = blob(i, size);
+                    if (call.forward(in) != HG_SUCCESS) {
+                        return;
+                    }
+                    if (!support::until([&] { return call.done(); },
+                                        [&] { turn(pair.a.context(t), 5); })) {
+                        return;
+                    }
+                    good += call.ret() == HG_SUCCESS && is_blob(call.out(), i + 1, size, i) ? 1 : 0;
+                }
+            });
+        }
+        for (std::thread& t : threads) {
+            t.join();
+        }
+    }
+    CHECK(good == kThreads * (kCalls / 2));
+}
+
+TEST_CASE("registrations change while their RPCs run") {
+    Pair pair;
+    const hg_id_t id = HG_Register_name(pair.a.cls(), "parallel", proc_blob, proc_blob, nullptr);
+    REQUIRE(HG_Register_name(pair.b.cls(), "parallel", proc_blob, proc_blob, on_parallel) == id);
+    unsigned answered = 0;
+    unsigned unknown = 0;
+    {
+        Crew crew;
+        crew.add([&] { turn(pair.b.context(), 10); });
+        crew.add([&] {
+            HG_Deregister(pair.b.cls(), id);
+            (void)HG_Register_name(pair.b.cls(), "parallel", proc_blob, proc_blob, on_parallel);
+            HG_Register_data(pair.b.cls(), id, new int(5),
+                             [](void* p) { delete static_cast<int*>(p); });
+            std::this_thread::yield();
+        });
+        Call call(pair.a, pair.to_b, id);
+        call.decode_output = true;
+        for (unsigned i = 0; i < kCalls; ++i) {
+            Blob in = blob(i, 10);
+            call.reset();
+            REQUIRE(call.forward(in) == HG_SUCCESS);
+            REQUIRE(
+                support::until([&] { return call.done(); }, [&] { turn(pair.a.context(), 5); }));
+            answered += call.ret() == HG_SUCCESS ? 1 : 0;
+            unknown += call.ret() == HG_NOENTRY ? 1 : 0;
+        }
+    }
+    CHECK(answered + unknown == kCalls);
+}
+
+TEST_CASE("calls are canceled by another thread") {
+    Pair pair;
+    const hg_id_t id = HG_Register_name(pair.a.cls(), "parallel", proc_blob, proc_blob, nullptr);
+    REQUIRE(HG_Register_name(pair.b.cls(), "parallel", proc_blob, proc_blob, on_parallel) == id);
+    unsigned ended = 0;
+    {
+        Crew crew;
+        crew.add([&] { turn(pair.b.context(), 10); });
+        crew.add([&] { turn(pair.a.context(), 5); });
+        for (unsigned i = 0; i < kCalls; ++i) {
+            auto call = std::make_unique<Call>(pair.a, pair.to_b, id);
+            Blob in = blob(i, i % 8 == 0 ? 20'000 : 20);
+            REQUIRE(call->forward(in) == HG_SUCCESS);
+            if (i % 3 == 0) {
+                std::this_thread::yield();
+            }
+            HG_Cancel(call->handle());
+            REQUIRE(
+                support::until([&] { return call->done(); }, [] { std::this_thread::yield(); }));
+            ended += call->ret() == HG_SUCCESS || call->ret() == HG_CANCELED ? 1 : 0;
+        }
+    }
+    CHECK(ended == kCalls);
+}
+
+TEST_CASE("two threads claim one handle, and one of them gets it") {
+    Pair pair;
+    Call call(pair.a, pair.to_b, pair.a.empty);
+    for (unsigned i = 0; i < kCalls; ++i) {
+        call.reset();
+        std::atomic<unsigned> ready{0};
+        hg_return_t rets[2];
+        const auto claim = [&](unsigned which) {
+            ++ready;
+            while (ready != 2) {
+            }
+            rets[which] = call.forward();
+        };
+        std::thread other(claim, 0);
+        claim(1);
+        other.join();
+        CHECK(((rets[0] == HG_SUCCESS && rets[1] == HG_BUSY) ||
+               (rets[1] == HG_SUCCESS && rets[0] == HG_BUSY)));
+        REQUIRE(support::until([&] { return call.done(); }, [&] { pair.pump(); }));
+        CHECK(call.ret() == HG_SUCCESS);
+    }
+    CHECK(pair.b.served == kCalls);
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "crash/scene.hpp"
+
+#include <csignal>
+#include <utility>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace crash {
+
+using support::Party;
+
+std::string to_string(const Setup& s) {
+    return std::string(s.busy ? "busy" : "blocking") + (s.company ? ", in company" : ", alone") +
+           (s.attach ? "" : ", without attach");
+}
+
+std::vector<Setup> all_setups() {
+    std::vector<Setup> all;
+    for (const bool attach : {true, false}) {
+        for (const bool busy : {false, true}) {
+            for (const bool company : {false, true}) {
+                all.push_back({busy, company, attach});
+            }
+        }
+    }
+    return all;
+}
+
+Scene::Scene(const Setup& setup_, Party::Body victim, Party::Body company)
+    : setup(setup_),
+      attach_("NA_SM_CMA", setup_.attach ? "1" : "0"),
+      victim_(Party::As::process, std::move(victim)),
+      company_(setup_.company ? std::make_unique<Party>(Party::As::process, std::move(company))
+                              : nullptr),
+      descriptors_(count_descriptors()) {}
+
+void Scene::introduce(const std::string& uri) {
+    if (company_ != nullptr) {
+        company_->link().put(uri);
+        until([this] { return company_->link().readable(); });
+        PARTY_REQUIRE(company_->link().take_text() == "talking");
+    }
+    victim_.link().put(uri);
+}
+
+void Scene::stop() {
+    // Stopped, and not only told to.
+    PARTY_REQUIRE(::kill(victim_.pid(), SIGSTOP) == 0);
+    int status = 0;
+    PARTY_REQUIRE(waitpid(victim_.pid(), &status, WUNTRACED) == victim_.pid() && WIFSTOPPED(status));
+}
+
+void Scene::resume() {
+    PARTY_REQUIRE(::kill(victim_.pid(), SIGCONT) == 0);
+}
+
+void Scene::kill() {
+    const std::vector<std::string> files = named_files(victim_.pid());
+    victim_.kill(SIGKILL);
+    since_death_.emplace();
+    PARTY_REQUIRE(files.empty());
+}
+
+void Scene::finish() {
+    if (company_ != nullptr) {
+        const std::uint64_t before = traffic();
+        until([&] { return traffic() >= before + 50; });
+        company_->link().put("stop");
+        // It finishes what it is doing before it looks for this.
+        until([this] {
+            siginfo_t info{};
+            return waitid(P_PID, static_cast<id_t>(company_->pid()), &info,
+                          WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                   info.si_pid != 0;
+        });
+        const std::string failure = company_->join();
+        if (!failure.empty()) {
+            throw std::runtime_error("the company: " + failure);
+        }
+    }
+    PARTY_REQUIRE(named_files(getpid()).empty());
+    close();
+    if (count_descriptors() != descriptors_) {
+        throw std::runtime_error("descriptors are left:\n" + list_descriptors());
+    }
+    PARTY_REQUIRE(abstract_sockets(victim_.pid()).empty());
+    PARTY_REQUIRE(places_.left_behind({victim_.pid(), getpid()}).empty());
+}
+
+}  // namespace crash
