@@ -70,6 +70,7 @@ class Operation : public Op, public Landing {
     friend class MatchQueue;
     friend class RetryQueue;
     friend class Class;
+    friend struct OperationProbe;  // unit tests
     Operation() = default;
     ~Operation() = default;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Library and class functions of mercury.h.
-#include <type_traits>
+#include <cstring>
 
 #include "hg/c_api/handles.hpp"
 #include "na/c_api/handles.hpp"
@@ -26,21 +26,15 @@ bool read_options(const hg_init_info& info, unsigned version, Options& options) 
                                                     : info.request_post_incr;
     options.auto_sm = info.auto_sm != 0;
     options.sm_name = info.sm_info_string == nullptr ? "" : info.sm_info_string;
-    switch (info.checksum_level) {
-        case HG_CHECKSUM_NONE:
-            options.checksum = ChecksumLevel::none;
-            break;
-        case HG_CHECKSUM_RPC_HEADERS:
-            options.checksum = ChecksumLevel::headers;
-            break;
-        case HG_CHECKSUM_RPC_PAYLOAD:
-            options.checksum = ChecksumLevel::payload;
-            break;
-        default:
-            NA_LOG_ERROR(cls, "checksum_level {} of hg_init_info does not exist",
-                         static_cast<unsigned>(info.checksum_level));
-            return false;
+    // The caller's, in C: it may be any number.
+    unsigned level = 0;
+    static_assert(sizeof level == sizeof info.checksum_level);
+    std::memcpy(&level, &info.checksum_level, sizeof level);
+    if (level > static_cast<unsigned>(ChecksumLevel::payload)) {
+        NA_LOG_ERROR(cls, "checksum_level {} of hg_init_info does not exist", level);
+        return false;
     }
+    options.checksum = static_cast<ChecksumLevel>(level);
     options.bulk_eager = info.no_bulk_eager == 0;
     options.loopback = info.no_loopback == 0;
     options.stats = info.stats != 0;

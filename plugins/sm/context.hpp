@@ -8,9 +8,10 @@
 //
 // All functions are called by the core under its lock, or by Connection inside such a call.
 //
-//   context.cpp   open, close, progress, arm          connect.cpp   out-going connections
-//   events.cpp    what comes over sockets             accept.cpp    in-coming connections
-//   rma.cpp, rma_attach.cpp, rma_shared.cpp           puts and gets
+//   context.cpp   open, close              progress.cpp  one poll
+//   connect.cpp   out-going connections    accept.cpp    in-coming connections
+//   events.cpp    what sockets say         end.cpp       the end of connections
+//   sleep.cpp     arm                      rma.cpp, rma_attach.cpp, rma_shared.cpp  puts and gets
 #pragma once
 
 #include <cstdint>
@@ -82,7 +83,7 @@ class Context final : public plugin::Context {
     // The peer is gone, or never let us in.
     void hang_up(Connection& connection, Status why) noexcept;
     // A connection whose peer was dropped here has one again, because a message came.
-    void adopted(Connection& connection, Lane lane) noexcept;
+    bool adopted(Connection& connection, Lane lane) noexcept;
     // Copies from the peer's memory by cross-memory attach.
     Status read_peer(Connection& connection, void* to, std::uint64_t address,
                      std::size_t bytes) noexcept;
@@ -117,7 +118,7 @@ class Context final : public plugin::Context {
     Context(Domain& domain, std::uint8_t id, plugin::Sink& sink);
     Status set_up(Error& error);
 
-    // context.cpp
+    // progress.cpp
     std::size_t receive_hot(Hot& hot) noexcept;
     std::size_t receive_cold(Connection& connection) noexcept;
     std::size_t receive_ready() noexcept;
@@ -125,11 +126,15 @@ class Context final : public plugin::Context {
     void heat(Connection& connection) noexcept;
     void cool(Connection& connection) noexcept;
     std::size_t chores() noexcept;
+    std::size_t tick() noexcept;
+
+    // sleep.cpp
     void disarm() noexcept;
     void stand_down() noexcept;
     void wake_self() noexcept;
     bool anything_ready() noexcept;
-    std::size_t tick() noexcept;
+
+    // end.cpp
     void close_connection(Connection& connection) noexcept;
     std::size_t drain(Connection& connection) noexcept;
     std::size_t bury() noexcept;

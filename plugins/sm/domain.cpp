@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <new>
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -70,6 +71,16 @@ void parse_users(const std::string& text, bool& any, std::vector<std::uint32_t>&
     }
 }
 
+// No exception leaves a plugin.
+template <typename T, typename Make>
+Result<std::unique_ptr<T>> guarded(Make&& make) noexcept {
+    try {
+        return make();
+    } catch (const std::bad_alloc&) {
+        return Error{Status::nomem, {}};
+    }
+}
+
 }  // namespace
 
 Domain::Domain(const plugin::OpenSpec& spec)
@@ -90,21 +101,23 @@ Domain::Domain(const plugin::OpenSpec& spec)
 Domain::~Domain() = default;
 
 Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spec) {
-    for (const std::size_t asked : {spec.info.max_unexpected, spec.info.max_expected}) {
-        if (asked > kMaxMessage) {
-            return Error{
-                Status::invalid_arg,
-                fmt::format("messages of {} bytes: sm takes at most {}; move larger data by "
-                            "put, get or bulk transfer",
-                            asked, kMaxMessage)};
+    return guarded<plugin::Domain>([&]() -> Result<std::unique_ptr<plugin::Domain>> {
+        for (const std::size_t asked : {spec.info.max_unexpected, spec.info.max_expected}) {
+            if (asked > kMaxMessage) {
+                return Error{
+                    Status::invalid_arg,
+                    fmt::format("messages of {} bytes: sm takes at most {}; move larger data by "
+                                "put, get or bulk transfer",
+                                asked, kMaxMessage)};
+            }
         }
-    }
-    std::unique_ptr<Domain> domain(new Domain(spec));
-    Error error;
-    if (!ok(domain->take_name(spec, error))) {
-        return error;
-    }
-    return std::unique_ptr<plugin::Domain>(std::move(domain));
+        std::unique_ptr<Domain> domain(new Domain(spec));
+        Error error;
+        if (!ok(domain->take_name(spec, error))) {
+            return error;
+        }
+        return std::unique_ptr<plugin::Domain>(std::move(domain));
+    });
 }
 
 Status Domain::take_name(const plugin::OpenSpec& spec, Error& error) {
@@ -173,53 +186,64 @@ std::unique_ptr<plugin::Peer> Domain::make_peer(std::string name) const {
 }
 
 Result<std::unique_ptr<plugin::Peer>> Domain::connect(std::string_view uri) {
-    auto name = parse_uri(uri);
-    if (!name) {
-        return std::move(name).error();
-    }
-    return make_peer(std::move(*name));
+    return guarded<plugin::Peer>([&]() -> Result<std::unique_ptr<plugin::Peer>> {
+        auto name = parse_uri(uri);
+        if (!name) {
+            return std::move(name).error();
+        }
+        return make_peer(std::move(*name));
+    });
 }
 
 Result<std::unique_ptr<plugin::Peer>> Domain::decode_peer(std::span<const std::byte> identity) {
-    auto name = check_name({reinterpret_cast<const char*>(identity.data()), identity.size()});
-    if (!name) {
-        return Error{Status::protocol_error, "malformed sm address: " + name.error().message};
-    }
-    return make_peer(std::move(*name));
+    return guarded<plugin::Peer>([&]() -> Result<std::unique_ptr<plugin::Peer>> {
+        auto name = check_name({reinterpret_cast<const char*>(identity.data()), identity.size()});
+        if (!name) {
+            return Error{Status::protocol_error, "malformed sm address: " + name.error().message};
+        }
+        return make_peer(std::move(*name));
+    });
 }
 
 Result<std::unique_ptr<plugin::Region>> Domain::register_memory(std::span<const Segment> segments,
                                                                 Access access, MemoryKind kind,
                                                                 std::uint64_t) {
-    if (kind != MemoryKind::host) {
-        return Error{Status::opnotsupported, "sm moves host memory only"};
-    }
-    auto region = std::make_unique<LocalRegion>(
-        regions_, std::vector<Segment>(segments.begin(), segments.end()), random_.next(), access);
-    auto place = allocations_.find(segments[0].base, segments[0].length);
-    for (const Segment& s : segments.subspan(1)) {
-        if (!place) {
-            break;
+    return guarded<plugin::Region>([&]() -> Result<std::unique_ptr<plugin::Region>> {
+        if (kind != MemoryKind::host) {
+            return Error{Status::opnotsupported, "sm moves host memory only"};
         }
-        const auto other = allocations_.find(s.base, s.length);
-        if (!other || other->id != place->id) {
-            place.reset();
+        auto region = std::make_unique<LocalRegion>(
+            regions_, std::vector<Segment>(segments.begin(), segments.end()), random_.next(),
+            access);
+        auto place = allocations_.find(segments[0].base, segments[0].length);
+        for (const Segment& s : segments.subspan(1)) {
+            if (!place) {
+                break;
+            }
+            const auto other = allocations_.find(s.base, s.length);
+            if (!other || other->id != place->id) {
+                place.reset();
+            }
         }
-    }
-    if (place) {
-        region->allocation = place->id;
-        region->allocation_base = place->base;
-    }
-    return std::unique_ptr<plugin::Region>(std::move(region));
+        if (place) {
+            region->allocation = place->id;
+            region->allocation_base = place->base;
+        }
+        return std::unique_ptr<plugin::Region>(std::move(region));
+    });
 }
 
 Result<std::unique_ptr<plugin::Region>> Domain::decode_region(std::span<const std::byte> encoded,
                                                               std::uint64_t length) {
-    return sm::decode_region(encoded, length);
+    return guarded<plugin::Region>([&]() -> Result<std::unique_ptr<plugin::Region>> {
+        return sm::decode_region(encoded, length);
+    });
 }
 
 Result<std::unique_ptr<plugin::Context>> Domain::open_context(std::uint8_t id, plugin::Sink& sink) {
-    return Context::open(*this, id, sink);
+    return guarded<plugin::Context>([&]() -> Result<std::unique_ptr<plugin::Context>> {
+        return Context::open(*this, id, sink);
+    });
 }
 
 Result<UniqueFd> Domain::take_listener(std::uint8_t context) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 #include <span>
+#include <utility>
 
 #include "na/util/lock.hpp"
 #include "plugins/sm/context.hpp"
@@ -81,8 +82,11 @@ bool Connection::adopt(Lane lane) noexcept {
         return false;
     }
     peer = static_cast<Peer*>(source);
+    if (!context.adopted(*this, lane)) {
+        context.sink().release(*std::exchange(peer, nullptr));
+        return false;
+    }
     holds_source = true;
-    context.adopted(*this, lane);
     return true;
 }
 
@@ -219,6 +223,10 @@ Connection::Step Connection::take_iov(const Head& head) noexcept {
     }
     give_back(1);
     context.sink().finish(a, status);
+    if (status == Status::hostunreach) {
+        context.hang_up(*this, status);
+        return Step::taken;
+    }
     acknowledge(head.value, status);
     return Step::taken;
 }

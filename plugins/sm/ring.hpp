@@ -102,9 +102,15 @@ class Producer {
         prefetch_for_write(&at(head_));
         prefetch_for_write(&at(head_ + 1));
     }
+    // A message of one line.
     template <typename HeadType>
     void write(const HeadType& head) noexcept {
-        write(head, nullptr, 0);
+        static_assert(sizeof(HeadType) <= kLinePayload);
+        Line& line = at(head_);
+        std::memcpy(line.payload, &head, sizeof head);
+        line.sequence.store(lap(head_), std::memory_order_release);
+        ++head_;
+        prefetch_for_write(&at(head_));
     }
 
     // Position behind the last message, for passed().

@@ -31,8 +31,8 @@ std::uint64_t window_of(Kind kind) {
 TEST_CASE("a client is killed in the middle of its calls", "[hg]") {
     support::Random random(support::options().seed);
     for (unsigned round = 0; round < support::options().rounds; ++round) {
-        for (const Setup& setup : all_setups()) {
-            for (const Kind kind : kKinds) {
+        for (const Kind kind : kKinds) {
+            for (const Setup& setup : half_of_setups(round + index(kind))) {
                 const std::uint64_t end =
                     kind == Kind::hold ? random.below(16) + 1 : random.below(40) + 1;
                 const std::uint64_t turns = random.below(10);
@@ -61,27 +61,31 @@ TEST_CASE("a client is killed in the middle of its calls", "[hg]") {
 
 TEST_CASE("clients are killed one after the other", "[hg]") {
     const unsigned clients = 100 * support::options().rounds;
-    for (const bool busy : {false, true}) {
+    // Descriptors that a server has for itself: buffers from the library's allocator among them.
+    constexpr std::size_t kOwn = 40;
+    for (const Waiting waiting : {Waiting::blocking, Waiting::busy}) {
         // Each dies in the middle of something else.
         Nursery nursery([=](std::uint64_t n, const std::string& uri,
                             const std::function<void()>& ready) {
-            HgSide side({.busy = busy, .listen = n % 3 == 0});
+            HgSide side({.waiting = waiting, .listen = n % 3 == 0});
             const hg_addr_t server = side.peer(uri);
             call(side, server, Kind::echo, n);
             ready();
             call_for_ever(side, server, kKinds[n % kKindCount], 1 + n % 5);
         });
         const std::size_t before = count_descriptors();
-        HgSide side({.busy = busy});
+        HgSide side({.waiting = waiting});
         const auto pump = [&] { side.turn(1); };
         const std::string uri = side.uri();
         std::size_t descriptors = 0;
         Memory memory{};
         const unsigned warm = clients / 2;
         for (unsigned n = 0; n < clients; ++n) {
-            const pid_t pid = nursery.start(n, uri, pump);
             const std::uint64_t served = side.requests();
-            PARTY_REQUIRE(until([&] { return side.requests() > served || n % 2 == 0; }, pump));
+            const pid_t pid = nursery.start(n, uri, pump);
+            // Its first call, and at times at least one of the others.
+            const std::uint64_t wanted = served + 1 + n % 2;
+            PARTY_REQUIRE(until([&] { return side.requests() >= wanted; }, pump));
             Nursery::kill(pid);
             nursery.reap(pump);
             side.release();
@@ -89,7 +93,7 @@ TEST_CASE("clients are killed one after the other", "[hg]") {
                 // The one that has just died may be on its way out.
                 const auto gone = [&] {
                     return side.pending() == 0 && abstract_sockets(pid).empty() &&
-                           count_descriptors() <= before + 16;
+                           count_descriptors() <= before + kOwn;
                 };
                 PARTY_REQUIRE(support::until_for(kNotice, gone, pump));
             }
@@ -98,10 +102,11 @@ TEST_CASE("clients are killed one after the other", "[hg]") {
                 memory = memory_used();
             }
         }
-        CHECK(support::until_for(kNotice, [&] { return count_descriptors() <= descriptors; }, pump));
+        CHECK(count_descriptors() <= descriptors + kOwn / 4);
         const Memory now = memory_used();
         CHECK(now.mappings <= memory.mappings + 16);
-        CHECK(now.heap <= memory.heap + 256 * 1024 + clients * 512);
+        // Pools of buffers still fill up, to the sizes of these messages.
+        CHECK(now.heap <= memory.heap + (std::size_t{1} << 20));
         CHECK(side.requests(Kind::echo) >= clients);
         side.close();
         CHECK(count_descriptors() == before);

@@ -38,21 +38,21 @@ struct Mixture {
 
 TEST_CASE("servers are killed at random points", "[hg]") {
     const unsigned lives = 25 * support::options().rounds;
-    for (const bool busy : {false, true}) {
+    for (const Waiting waiting : {Waiting::blocking, Waiting::busy}) {
         Nursery servers([=](std::uint64_t, const std::string&, const std::function<void()>& ready) {
-            HgSide side({.busy = busy, .name = "crash-" + std::to_string(getppid())});
+            HgSide side({.waiting = waiting, .name = "crash-" + std::to_string(getppid())});
             ready();
             for (;;) {
                 side.turn(100);
             }
         });
         const std::size_t before = count_descriptors();
-        HgSide side({.busy = busy, .listen = false});
+        HgSide side({.waiting = waiting, .listen = false});
         support::Random random(support::options().seed);
         for (unsigned life = 0; life < lives; ++life) {
             const std::uint64_t end = random.below(200);
             const std::uint64_t turns = random.below(10);
-            INFO((busy ? "busy" : "blocking")
+            INFO((waiting == Waiting::busy ? "busy" : "blocking")
                  << ", life " << life << ", " << end << " calls, " << turns << " turns");
             const pid_t pid = servers.start(life, "", [&] { side.turn(1); });
             const hg_addr_t server = side.peer(support::options().protocol + "://crash-" +
@@ -60,7 +60,9 @@ TEST_CASE("servers are killed at random points", "[hg]") {
             {
                 Mixture mixture(side, server, random.next());
                 const std::uint64_t reached = mixture.calls.empty() ? 0 : end;
-                PARTY_REQUIRE(until([&] { return mixture.done >= reached; }, [&] { side.turn(5); }));
+                if (!until([&] { return mixture.done >= reached; }, [&] { side.turn(5); })) {
+                    FAIL("after " << mixture.done << " calls:\n" << describe(mixture.calls));
+                }
                 for (std::uint64_t i = 0; i < turns; ++i) {
                     side.turn();
                 }
@@ -81,10 +83,10 @@ TEST_CASE("servers are killed at random points", "[hg]") {
 
 TEST_CASE("clients are killed at random points", "[hg]") {
     const unsigned lives = 25 * support::options().rounds;
-    for (const bool busy : {false, true}) {
+    for (const Waiting waiting : {Waiting::blocking, Waiting::busy}) {
         Nursery clients([=](std::uint64_t seed, const std::string& uri,
                             const std::function<void()>& ready) {
-            HgSide side({.busy = busy, .listen = seed % 2 == 0});
+            HgSide side({.waiting = waiting, .listen = seed % 2 == 0});
             ready();
             const Mixture mixture(side, side.peer(uri), seed);
             for (;;) {
@@ -92,14 +94,14 @@ TEST_CASE("clients are killed at random points", "[hg]") {
             }
         });
         const std::size_t before = count_descriptors();
-        HgSide side({.busy = busy});
+        HgSide side({.waiting = waiting});
         const auto pump = [&] { side.turn(1); };
         support::Random random(support::options().seed);
         for (unsigned life = 0; life < lives; ++life) {
             const std::uint64_t end = random.below(200);
             const std::uint64_t turns = random.below(10);
             const std::uint64_t seed = random.next();
-            INFO((busy ? "busy" : "blocking")
+            INFO((waiting == Waiting::busy ? "busy" : "blocking")
                  << ", life " << life << ", " << end << " calls, " << turns << " turns");
             const pid_t pid = clients.start(seed, side.uri(), pump);
             const std::uint64_t served = side.requests();

@@ -9,9 +9,9 @@ using support::Link;
 
 namespace {
 
-void keep_company(Link& link, bool busy) {
+void keep_company(Link& link, Waiting waiting) {
     const std::string uri = link.take_text();
-    HgSide side({.busy = busy, .listen = false});
+    HgSide side({.waiting = waiting, .listen = false});
     const hg_addr_t survivor = side.peer(uri);
     for (std::uint64_t n = 0; !link.readable(); ++n) {
         call(side, survivor, Kind::echo, n);
@@ -33,15 +33,15 @@ HgScene::HgScene(const Setup& setup_, Victim victim)
           setup_,
           [=](Link& link) {
               const std::string uri = link.take_text();
-              HgSide side({.busy = setup_.busy});
+              HgSide side({.waiting = setup_.waiting});
               link.put(side.uri());
               victim(side, link, side.peer(uri));
               for (;;) {
                   side.turn(100);
               }
           },
-          [=](Link& link) { keep_company(link, setup_.busy); }),
-      side_(std::make_unique<HgSide>(HgSide::Options{.busy = setup_.busy})) {
+          [=](Link& link) { keep_company(link, setup_.waiting); }),
+      side_(std::make_unique<HgSide>(HgSide::Options{.waiting = setup_.waiting})) {
     introduce(side_->uri());
     address_ = side_->peer(hear());
 }

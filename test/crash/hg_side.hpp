@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "crash/waiting.hpp"
 #include "mercury.h"
 #include "mercury_bulk.h"
 #include "support/two_process.hpp"
@@ -48,7 +49,7 @@ struct Payload {
 class HgSide {
  public:
     struct Options {
-        bool busy = false;  // NA_NO_BLOCK
+        Waiting waiting = Waiting::blocking;
         bool listen = true;
         std::string name{};  // na+sm://<name>
     };
@@ -66,7 +67,7 @@ class HgSide {
     hg_addr_t peer(const std::string& uri);
     void forget(hg_addr_t address);
 
-    // A round of progress and all callbacks. In busy mode it never waits.
+    // A round of progress, after a wait of up to so long where the mode allows it, and all callbacks.
     void turn(unsigned timeout_ms = 0);
     // For callbacks, which must not throw through the library: the next turn() throws this.
     void fail(const std::string& what) { failure_ = failure_.empty() ? what : failure_; }
@@ -95,7 +96,7 @@ class HgSide {
     static hg_return_t on_responded(const hg_cb_info* info);
     std::uint64_t active() const;
 
-    const bool busy_;
+    const Waiting waiting_;
     hg_class_t* cls_ = nullptr;
     hg_context_t* context_ = nullptr;
     hg_id_t ids_[kKindCount] = {};
@@ -141,6 +142,8 @@ using Calls = std::vector<std::unique_ptr<Call>>;
 
 bool all_ended(const Calls& calls);
 std::size_t count(const Calls& calls, hg_return_t ret);
+// One line per call: its kind, how it ended, whether it is in flight.
+std::string describe(const Calls& calls);
 
 // Forwards one and waits for its success.
 void call(HgSide& side, hg_addr_t to, Kind kind, std::uint64_t number, unsigned patience_ms = 100);

@@ -55,7 +55,7 @@ void serve(NaSide& side, Link&, na_addr_t*) {
 
 TEST_CASE("a peer is killed that has nothing to do", "[na]") {
     for_all_setups([](const Setup& setup, std::uint64_t) {
-        NaScene scene(setup, {.busy = setup.busy}, serve);
+        NaScene scene(setup, {.waiting = setup.waiting}, serve);
         ping(scene.side(), scene.victim(), 1);
         scene.kill();
         // Until it is noticed a message may still be accepted; after that none is.
@@ -85,7 +85,7 @@ TEST_CASE("a peer is killed that has nothing to do", "[na]") {
 
 TEST_CASE("a peer is killed and the survivor only closes", "[na]") {
     for_all_setups([](const Setup& setup, std::uint64_t) {
-        NaScene scene(setup, {.busy = setup.busy}, serve);
+        NaScene scene(setup, {.waiting = setup.waiting}, serve);
         ping(scene.side(), scene.victim(), 1);
         scene.kill();
         scene.finish();
@@ -94,7 +94,7 @@ TEST_CASE("a peer is killed and the survivor only closes", "[na]") {
 
 TEST_CASE("a peer is killed while its answers are awaited", "[na]") {
     for_all_setups([](const Setup& setup, std::uint64_t) {
-        NaScene scene(setup, {.busy = setup.busy}, serve);
+        NaScene scene(setup, {.waiting = setup.waiting}, serve);
         ping(scene.side(), scene.victim(), 1);
         Message message(scene.side(), 4096);
         NaOps receives;
@@ -116,7 +116,7 @@ TEST_CASE("a client is killed while its answers are awaited", "[na]") {
         // The survivor knows it by its message only.
         na_addr_t* client = nullptr;
         NaScene scene(
-            setup, {.busy = setup.busy, .listen = false},
+            setup, {.waiting = setup.waiting, .listen = false},
             [](NaSide& victim, Link&, na_addr_t* survivor) {
                 Message m(victim, 64);
                 NaOp send(victim);
@@ -147,7 +147,7 @@ TEST_CASE("a client is killed while its answers are awaited", "[na]") {
 
 TEST_CASE("a peer is killed whose queue is full", "[na]") {
     for_all_setups([](const Setup& setup, std::uint64_t round) {
-        NaScene scene(setup, {.busy = setup.busy}, serve);
+        NaScene scene(setup, {.waiting = setup.waiting}, serve);
         ping(scene.side(), scene.victim(), 1);
         scene.stop();
         Message message(scene.side(), 4096);
@@ -172,9 +172,70 @@ TEST_CASE("a peer is killed whose queue is full", "[na]") {
     });
 }
 
+TEST_CASE("a peer is killed that has never answered", "[na]") {
+    for_all_setups([](const Setup& setup, std::uint64_t) {
+        NaScene scene(setup, {.waiting = setup.waiting, .max_message = kLarge}, serve);
+        scene.stop();
+        Message message(scene.side(), kLarge);
+        NaOps ops;
+        for (unsigned i = 0; i < 60; ++i) {
+            ops.push_back(std::make_unique<NaOp>(scene.side()));
+            NaOp& op = *ops.back();
+            const std::size_t size = i % 10 == 9 ? kLarge : 100 + 100 * i;
+            const na_return_t ret =
+                i % 3 == 0   ? op.send_expected(message, size, scene.victim(), kData)
+                : i % 3 == 1 ? op.send_unexpected(message, size, scene.victim(), kData)
+                             : op.receive_expected(message, scene.victim(), kData + i);
+            REQUIRE(ret == NA_SUCCESS);
+        }
+        for (int i = 0; i < 10; ++i) {
+            scene.turn();
+        }
+        scene.kill();
+        scene.until_noticed([&] { return all_ended(ops); });
+        require_lost(ops);
+        scene.finish();
+    });
+}
+
+TEST_CASE("a peer is killed whose messages nobody has looked at", "[na]") {
+    for_all_setups([](const Setup& setup, std::uint64_t) {
+        std::uint64_t received = 0;
+        NaScene scene(
+            setup, {.waiting = setup.waiting, .max_message = kLarge},
+            [](NaSide& side, Link& link, na_addr_t* survivor) {
+                link.take_text();
+                Message message(side, kLarge);
+                support::fill(message.bytes(kLarge), kData);
+                NaOps sends;
+                for (int i = 0; i < 30; ++i) {
+                    sends.push_back(std::make_unique<NaOp>(side));
+                    PARTY_REQUIRE(sends.back()->send_unexpected(message, i % 10 == 9 ? kLarge : 200,
+                                                                survivor, kData) == NA_SUCCESS);
+                }
+                for (int i = 0; i < 10; ++i) {
+                    side.turn();
+                }
+                link.put("sent");
+                for (;;) {
+                    side.turn(100);
+                }
+            },
+            require_whole(received));
+        scene.link().put("now");
+        REQUIRE(scene.link().take_text() == "sent");
+        scene.kill();
+        for (int i = 0; i < 100; ++i) {
+            scene.turn(1);
+        }
+        CHECK(received <= 30);
+        scene.finish();
+    });
+}
+
 TEST_CASE("a stopped peer is killed that large messages wait for", "[na]") {
     for_all_setups([](const Setup& setup, std::uint64_t) {
-        NaScene scene(setup, {.busy = setup.busy, .max_message = kLarge}, serve);
+        NaScene scene(setup, {.waiting = setup.waiting, .max_message = kLarge}, serve);
         ping(scene.side(), scene.victim(), 1);
         scene.stop();
         Message message(scene.side(), kLarge);
@@ -199,7 +260,7 @@ TEST_CASE("a stopped peer is killed that large messages wait for", "[na]") {
 TEST_CASE("a peer is killed in the middle of large messages to it", "[na]") {
     support::Random random(support::options().seed);
     for_all_setups([&](const Setup& setup, std::uint64_t) {
-        NaScene scene(setup, {.busy = setup.busy, .max_message = kLarge},
+        NaScene scene(setup, {.waiting = setup.waiting, .max_message = kLarge},
                       [](NaSide& side, Link&, na_addr_t*) {
                           std::uint64_t received = 0;
                           Inbox inbox(side, kLarge, require_whole(received));
@@ -241,7 +302,7 @@ TEST_CASE("a peer is killed in the middle of large messages from it", "[na]") {
     for_all_setups([&](const Setup& setup, std::uint64_t) {
         std::uint64_t received = 0;
         NaScene scene(
-            setup, {.busy = setup.busy, .max_message = kLarge},
+            setup, {.waiting = setup.waiting, .max_message = kLarge},
             [](NaSide& side, Link&, na_addr_t* survivor) {
                 Message message(side, kLarge);
                 support::fill(message.bytes(kLarge), kData);

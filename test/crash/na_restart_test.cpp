@@ -14,9 +14,8 @@ using namespace crash;
 using support::Link;
 using support::until;
 
-// Polls busily or sleeps, by turns.
-bool busy(std::uint64_t n) {
-    return n % 2 == 1;
+Waiting by_turns(std::uint64_t n) {
+    return n % 2 == 1 ? Waiting::busy : Waiting::blocking;
 }
 
 }  // namespace
@@ -26,7 +25,7 @@ TEST_CASE("a peer that was killed comes back under its name", "[na]") {
         // Only here a name is more than the number of a process.
         const std::string name = "crash-" + std::to_string(getpid());
         Nursery servers([=](std::uint64_t, const std::string&, const std::function<void()>& ready) {
-            NaSide side({.busy = busy(round), .name = name});
+            NaSide side({.waiting = by_turns(round), .name = name});
             Inbox inbox(side);
             ready();
             for (;;) {
@@ -34,7 +33,7 @@ TEST_CASE("a peer that was killed comes back under its name", "[na]") {
             }
         });
         const std::size_t descriptors = count_descriptors();
-        NaSide side({.busy = busy(round), .listen = false});
+        NaSide side({.waiting = by_turns(round), .listen = false});
         const auto pump = [&] { side.turn(1); };
         const std::string uri = support::options().protocol + "://" + name;
         na_addr_t* server = side.peer(uri);
@@ -66,11 +65,11 @@ TEST_CASE("a peer that was killed comes back under its name", "[na]") {
 
 TEST_CASE("peers are killed one after the other", "[na]") {
     const unsigned clients = 100 * support::options().rounds;
-    for (const bool busily : {false, true}) {
+    for (const Waiting waiting : {Waiting::blocking, Waiting::busy}) {
         // Each dies with something else unfinished.
         Nursery nursery([=](std::uint64_t n, const std::string& uri,
                             const std::function<void()>& ready) {
-            NaSide side({.busy = busily, .listen = n % 3 == 0, .max_message = 1 << 20});
+            NaSide side({.waiting = waiting, .listen = n % 3 == 0, .max_message = 1 << 20});
             na_addr_t* server = side.peer(uri);
             Message message(side, 1 << 20);
             ping(side, server, n);
@@ -85,7 +84,7 @@ TEST_CASE("peers are killed one after the other", "[na]") {
             }
         });
         const std::size_t before = count_descriptors();
-        NaSide side({.busy = busily, .max_message = 1 << 20});
+        NaSide side({.waiting = waiting, .max_message = 1 << 20});
         {
             Inbox inbox(side, 1 << 20);
             const auto pump = [&] { side.turn(1); };

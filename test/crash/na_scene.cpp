@@ -10,9 +10,9 @@ using support::Link;
 
 namespace {
 
-void keep_company(Link& link, bool busy) {
+void keep_company(Link& link, Waiting waiting) {
     const std::string uri = link.take_text();
-    NaSide side({.busy = busy});
+    NaSide side({.waiting = waiting});
     na_addr_t* survivor = side.peer(uri);
     for (std::uint64_t n = 0; !link.readable(); ++n) {
         ping(side, survivor, n);
@@ -38,9 +38,9 @@ NaScene::NaScene(const Setup& setup_, const NaSide::Options& options, Victim vic
                   side.turn(100);
               }
           },
-          [=](Link& link) { keep_company(link, setup_.busy); }),
+          [=](Link& link) { keep_company(link, setup_.waiting); }),
       side_(std::make_unique<NaSide>(
-          NaSide::Options{.busy = setup_.busy, .max_message = options.max_message})),
+          NaSide::Options{.waiting = setup_.waiting, .max_message = options.max_message})),
       inbox_(std::make_unique<Inbox>(*side_, std::max<std::size_t>(options.max_message, 4096),
                                      std::move(deliver))) {
     introduce(side_->uri());

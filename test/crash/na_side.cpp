@@ -30,9 +30,9 @@ void check(na_return_t ret, const char* what) {
 
 // --- NaSide --------------------------------------------------------------------------------------
 
-NaSide::NaSide(const Options& options) : busy_(options.busy) {
+NaSide::NaSide(const Options& options) : waiting_(options.waiting) {
     na_init_info info = NA_INIT_INFO_INITIALIZER;
-    info.progress_mode = options.busy ? NA_NO_BLOCK : 0;
+    info.progress_mode = options.waiting == Waiting::busy ? NA_NO_BLOCK : 0;
     info.max_unexpected_size = options.max_message;
     info.max_expected_size = options.max_message;
     std::string where = support::options().protocol;
@@ -91,9 +91,16 @@ void NaSide::forget(na_addr_t* address) {
 
 void NaSide::turn(unsigned timeout_ms) {
     unsigned ready = 0;
-    const na_return_t ret = NA_Poll_wait(cls_, context_, busy_ ? 0 : timeout_ms, &ready);
-    if (ret != NA_SUCCESS && ret != NA_TIMEOUT) {
-        failed("NA_Poll_wait", ret);
+    if (waiting_ == Waiting::blocking) {
+        const na_return_t ret = NA_Poll_wait(cls_, context_, timeout_ms, &ready);
+        if (ret != NA_SUCCESS && ret != NA_TIMEOUT) {
+            failed("NA_Poll_wait", ret);
+        }
+    } else {
+        if (waiting_ == Waiting::events && timeout_ms != 0 && NA_Poll_try_wait(cls_, context_)) {
+            sleep_on(NA_Poll_get_fd(cls_, context_), timeout_ms);
+        }
+        check(NA_Poll(cls_, context_, &ready), "NA_Poll");
     }
     check(NA_Trigger(context_, 1000, &ready), "NA_Trigger");
     if (!failure_.empty()) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "crash/waiting.hpp"
 #include "na.h"
 #include "support/two_process.hpp"
 
@@ -20,7 +21,7 @@ namespace crash {
 class NaSide {
  public:
     struct Options {
-        bool busy = false;            // NA_NO_BLOCK
+        Waiting waiting = Waiting::blocking;
         bool listen = true;
         std::size_t max_message = 0;  // both lanes
         std::string name{};           // na+sm://<name>
@@ -38,7 +39,7 @@ class NaSide {
     na_addr_t* peer(const std::string& uri);
     void forget(na_addr_t* address);
 
-    // A round of progress and all callbacks. In busy mode it never waits.
+    // A round of progress, after a wait of up to so long where the mode allows it, and all callbacks.
     void turn(unsigned timeout_ms = 0);
 
     // For callbacks, which must not throw through the library: the next turn() throws this.
@@ -48,7 +49,7 @@ class NaSide {
     void close();
 
  private:
-    const bool busy_;
+    const Waiting waiting_;
     na_class_t* cls_ = nullptr;
     na_context_t* context_ = nullptr;
     std::vector<na_addr_t*> addresses_;

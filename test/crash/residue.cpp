@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <climits>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -26,14 +26,13 @@ std::chrono::nanoseconds run_delay() {
     return std::chrono::nanoseconds(in ? waiting : 0);
 }
 
-// `number` as a whole: 12 is in "12-0" and not in "112".
-bool has_number(const std::string& text, pid_t number) {
-    const std::string digits = std::to_string(number);
-    const auto digit = [&](std::size_t i) {
-        return i < text.size() && std::isdigit(static_cast<unsigned char>(text[i])) != 0;
+// `word` as a whole: 12 is in "12-0" and not in "112".
+bool has_word(const std::string& text, const std::string& word) {
+    const auto inside = [&](std::size_t i) {
+        return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0;
     };
-    for (std::size_t at = text.find(digits); at != std::string::npos; at = text.find(digits, at + 1)) {
-        if (!digit(at + digits.size()) && (at == 0 || !digit(at - 1))) {
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+        if (!inside(at + word.size()) && (at == 0 || !inside(at - 1))) {
             return true;
         }
     }
@@ -48,19 +47,6 @@ bool temporary(const std::string& path) {
     });
 }
 
-template <typename Wanted>
-std::vector<std::string> sockets(Wanted&& wanted) {
-    std::vector<std::string> found;
-    std::ifstream in("/proc/net/unix");
-    for (std::string line; std::getline(in, line);) {
-        const std::size_t at = line.find('@');
-        if (at != std::string::npos && wanted(line.substr(at))) {
-            found.push_back(line.substr(at));
-        }
-    }
-    return found;
-}
-
 }  // namespace
 
 Stopwatch::Stopwatch() : start_(std::chrono::steady_clock::now()), delay_(run_delay()) {}
@@ -71,8 +57,9 @@ std::chrono::milliseconds Stopwatch::elapsed() const {
 }
 
 std::size_t count_descriptors() {
-    const auto all = fs::directory_iterator("/proc/self/fd");
-    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+    std::error_code error;
+    const auto all = fs::directory_iterator("/proc/self/fd", error);
+    return error ? SIZE_MAX : static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
 std::string list_descriptors() {
@@ -126,11 +113,19 @@ std::vector<std::string> named_files(pid_t process) {
 }
 
 std::vector<std::string> abstract_sockets(pid_t process) {
-    return sockets([&](const std::string& name) { return has_number(name, process); });
+    return abstract_sockets(std::to_string(process));
 }
 
-std::vector<std::string> abstract_sockets(const std::string& part) {
-    return sockets([&](const std::string& name) { return name.find(part) != std::string::npos; });
+std::vector<std::string> abstract_sockets(const std::string& word) {
+    std::vector<std::string> found;
+    std::ifstream in("/proc/net/unix");
+    for (std::string line; std::getline(in, line);) {
+        const std::size_t at = line.find('@');
+        if (at != std::string::npos && has_word(line.substr(at), word)) {
+            found.push_back(line.substr(at));
+        }
+    }
+    return found;
 }
 
 namespace {
@@ -156,7 +151,7 @@ std::vector<std::string> Places::left_behind(const std::vector<pid_t>& processes
         const bool ours = entry.find("na_sm") != std::string::npos ||
                           entry.find("na+sm") != std::string::npos ||
                           std::any_of(processes.begin(), processes.end(),
-                                      [&](pid_t p) { return has_number(entry, p); });
+                                      [&](pid_t p) { return has_word(entry, std::to_string(p)); });
         if (ours && entries_.count(entry) == 0) {
             left.push_back(entry);
         }

@@ -30,7 +30,7 @@ class Stopwatch {
     std::chrono::nanoseconds delay_;
 };
 
-// Open descriptors of this process.
+// Open descriptors of this process; SIZE_MAX if there is none left to look.
 std::size_t count_descriptors();
 // What they are, one per line: for the message of a failure.
 std::string list_descriptors();
@@ -46,10 +46,9 @@ Memory memory_used();
 // The files in places for temporary ones that `process` has open or mapped by name.
 std::vector<std::string> named_files(pid_t process);
 
-// The abstract sockets whose name has the number `process` in it.
+// The abstract sockets whose name has `process`, or `word`, in it as a whole word.
 std::vector<std::string> abstract_sockets(pid_t process);
-// Those whose name has `part` in it.
-std::vector<std::string> abstract_sockets(const std::string& part);
+std::vector<std::string> abstract_sockets(const std::string& word);
 
 // The entries of /dev/shm and /tmp at one time. The machine may be doing other things: of what is
 // new, that counts whose name speaks of shared memory or of one of `processes`.

@@ -12,20 +12,30 @@ namespace crash {
 using support::Party;
 
 std::string to_string(const Setup& s) {
-    return std::string(s.busy ? "busy" : "blocking") + (s.company ? ", in company" : ", alone") +
-           (s.attach ? "" : ", without attach");
+    static constexpr const char* kWaiting[] = {"blocking", "busy", "events"};
+    return std::string(kWaiting[static_cast<std::size_t>(s.waiting)]) +
+           (s.company ? ", in company" : ", alone") + (s.attach ? "" : ", without attach");
 }
 
 std::vector<Setup> all_setups() {
     std::vector<Setup> all;
     for (const bool attach : {true, false}) {
-        for (const bool busy : {false, true}) {
-            for (const bool company : {false, true}) {
-                all.push_back({busy, company, attach});
-            }
+        for (const bool company : {false, true}) {
+            all.push_back({Waiting::blocking, company, attach});
+            all.push_back({Waiting::busy, company, attach});
         }
+        all.push_back({Waiting::events, !attach, attach});
     }
     return all;
+}
+
+std::vector<Setup> half_of_setups(std::uint64_t which) {
+    std::vector<Setup> half = all_setups();
+    std::erase_if(half, [&](const Setup& s) {
+        return (static_cast<unsigned>(s.waiting) + unsigned{s.company} + unsigned{s.attach}) % 2 !=
+               which % 2;
+    });
+    return half;
 }
 
 Scene::Scene(const Setup& setup_, Party::Body victim, Party::Body company)
@@ -63,10 +73,16 @@ void Scene::kill() {
     PARTY_REQUIRE(files.empty());
 }
 
-void Scene::finish() {
+void Scene::go_on(std::uint64_t rounds) {
     if (company_ != nullptr) {
         const std::uint64_t before = traffic();
-        until([&] { return traffic() >= before + 50; });
+        until([&] { return traffic() >= before + rounds; });
+    }
+}
+
+void Scene::finish() {
+    if (company_ != nullptr) {
+        go_on(50);
         company_->link().put("stop");
         // It finishes what it is doing before it looks for this.
         until([this] {

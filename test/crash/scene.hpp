@@ -10,18 +10,22 @@
 #include <vector>
 
 #include "crash/residue.hpp"
+#include "crash/waiting.hpp"
 #include "support/two_process.hpp"
 
 namespace crash {
 
 struct Setup {
-    bool busy;     // NA_NO_BLOCK for all processes; else they sleep
+    Waiting waiting;
     bool company;  // with the third process; without, the survivor has nothing to wake up for but
                    // the death of the victim
     bool attach;   // data may go by cross-memory attach; else it bounces through shared buffers
 };
 std::string to_string(const Setup& setup);
 std::vector<Setup> all_setups();
+// For cases with many variants: half of them, in which each pair of properties is there in every
+// combination; the other half with the next number.
+std::vector<Setup> half_of_setups(std::uint64_t which);
 
 class Scene {
  public:
@@ -57,7 +61,9 @@ class Scene {
         PARTY_REQUIRE(since_death_->elapsed() < kNotice);
     }
 
-    // The company goes on as before, everything here ends well, nothing is left.
+    // The company goes on as before.
+    void go_on(std::uint64_t rounds);
+    // That, and everything here ends well, nothing is left.
     void finish();
 
  protected:

@@ -69,11 +69,6 @@ CATCH_REGISTER_LISTENER(Cases)
 
 }  // namespace
 
-Options& options() noexcept {
-    static Options o;
-    return o;
-}
-
 void skip(const std::string& reason) {
     skipped_now = true;
     std::printf("skipped: %s: %s\n", Catch::getResultCapture().getCurrentTestName().c_str(),
@@ -85,7 +80,6 @@ void skip(const std::string& reason) {
 int main(int argc, char** argv) {
     Catch::Session session;
     support::Options& options = support::options();
-    options.limit_s *= support::kSlow;
     std::string protocol;
     session.cli(
         session.cli() |

@@ -9,10 +9,10 @@
 namespace support {
 
 struct Options {
-    std::string protocol = "loop+loop";  // --protocol: the info string of the transport under test
-    std::uint64_t seed = 1;              // --seed: every random choice of a test comes from it
-    unsigned limit_s = 60;               // --limit: seconds that one case may take
-    unsigned rounds = 1;                 // --rounds: how often crash tests repeat what they do
+    std::string protocol;    // --protocol: the info string of the transport under test
+    std::uint64_t seed = 1;  // --seed: every random choice of a test comes from it
+    unsigned limit_s = 0;    // --limit: seconds that one case may take
+    unsigned rounds = 1;     // --rounds: how often crash tests repeat what they do
 };
 Options& options() noexcept;
 
@@ -20,17 +20,18 @@ Options& options() noexcept;
 // reason. An executable of which every case was skipped exits with 77.
 void skip(const std::string& reason);
 
-// Sanitizers slow everything down: multiply deadlines, divide repetitions by this.
+// Sanitizers slow everything down: multiply deadlines, divide repetitions by this. (Not inline:
+// catch_main.cpp is compiled without them.)
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr unsigned kSlow = 4;
+constexpr unsigned kSlow = 4;
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-inline constexpr unsigned kSlow = 4;
+constexpr unsigned kSlow = 4;
 #else
-inline constexpr unsigned kSlow = 1;
+constexpr unsigned kSlow = 1;
 #endif
 #else
-inline constexpr unsigned kSlow = 1;
+constexpr unsigned kSlow = 1;
 #endif
 
 }  // namespace support

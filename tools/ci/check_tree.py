@@ -8,6 +8,7 @@ exits 1 if there is one.
   TODO      TODO(kind) only, and TODO(now) not at all
   getenv    libraries read the environment in na/util/config.cpp only
   guards    headers are protected against being included twice
+  links     what a page of documentation links to in the tree is there
 """
 
 import os
@@ -43,6 +44,7 @@ GETENV_FILE = "na/util/config.cpp"
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 INCLUDE_ANGLE = re.compile(r"^\s*#\s*include\s+<((?:na|hg|bulk|mercury)[^>]*)>")
 TODO = re.compile(r"\b(TODO|FIXME|XXX)\b(\(([a-z-]+)\))?")
+LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#\s]+)")
 GETENV = re.compile(r"\b(secure_)?getenv\s*\(")
 
 problems = []
@@ -112,6 +114,13 @@ def check_guard(path, lines):
         problem(path, 1, "neither #pragma once nor an include guard")
 
 
+def check_links(path, lines):
+    for number, line in enumerate(lines, 1):
+        for target in LINK.findall(line):
+            if not os.path.exists(os.path.join(TOP, os.path.dirname(path), target)):
+                problem(path, number, f"{target} is not in the tree")
+
+
 def is_script(path):
     name = os.path.basename(path)
     return path.endswith(SCRIPTS) or name in ("dev", "run", "meson_options.txt", ".clang-format", ".clang-tidy")
@@ -127,11 +136,15 @@ def main():
         for name in sorted(names):
             path = os.path.relpath(os.path.join(folder, name), TOP)
             code = name.endswith(CODE)
-            if not code and not is_script(path):
+            page = name.endswith(".md")
+            if not code and not page and not is_script(path):
                 continue
             with open(os.path.join(TOP, path), encoding="utf-8", errors="replace") as file:
                 lines = file.read().splitlines()
             checked += 1
+            if page:
+                check_links(path, lines)
+                continue
             check_spdx(path, lines)
             if os.path.basename(path) not in ("check_tree.py", "test_check_tree.py"):
                 check_todo(path, lines)

@@ -46,6 +46,7 @@ def tree():
         "TODO without kind": {"hg/x.cpp": LICENCE + "// TODO: think\n"},
         "TODO(now)": {"hg/x.cpp": LICENCE + "// TODO(now): think\n"},
         "FIXME": {"hg/x.cpp": LICENCE + "// FIXME\n"},
+        "a dead link": {"docs/x.md": "see [there](nothing.md#part), [here](x.md), [web](https://example.org)\n"},
         "getenv outside": {"hg/x.cpp": LICENCE + 'auto v = getenv("X");\n'},
     }
     for what, files in wrong.items():

@@ -111,7 +111,8 @@ TEST_CASE("descriptors inside RPCs", "[rpc]") {
             hg_handle_t handle = HG_HANDLE_NULL;
             REQUIRE(HG_Create(node.context(), to_oneself ? self : addr, id, &handle) == HG_SUCCESS);
             // 20 bytes fit into the request, the others do not.
-            for (const hg_size_t size : {20, 100 * 1000, 3 << 20}) {
+            for (const hg_size_t size :
+                 {hg_size_t{20}, hg_size_t{100 * 1000}, hg_size_t{3 << 20}}) {
                 for (const bool push : {false, true}) {
                     const Memory memory(node, {size / 2, 0, size - size / 2}, size,
                                         HG_BULK_READWRITE);

@@ -61,6 +61,20 @@ TEST_CASE("RPCs are registered by name and by id") {
     }
 }
 
+TEST_CASE("ids follow from names alone, and two names do not share one") {
+    Side side;
+    hg_id_t id = 0;
+    REQUIRE(HG_Registered_name(side.cls(), "hello", &id, nullptr) == HG_SUCCESS);
+    CHECK(id == 0xa430d84680aabd0bU);  // the same in every process, with every version
+    // Two names whose ids are equal.
+    REQUIRE(HG_Register_name(side.cls(), "8yn0iYCKYHlIj4-BwPqk", nullptr, nullptr, nullptr) ==
+            0x4eac0c95540867e4U);
+    CHECK(HG_Register_name(side.cls(), "GReLUrM4wMqfg9yzV3KQ", nullptr, nullptr, nullptr) == 0);
+    CHECK(std::string(HG_Get_last_error()).find("8yn0iYCKYHlIj4-BwPqk") != std::string::npos);
+    CHECK(HG_Register_name(side.cls(), "8yn0iYCKYHlIj4-BwPqk", nullptr, nullptr, nullptr) ==
+          0x4eac0c95540867e4U);
+}
+
 TEST_CASE("data of an RPC is released once, when nobody uses it any more") {
     int data[3] = {1, 2, 3};
     released = 0;

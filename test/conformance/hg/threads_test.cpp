@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -157,7 +158,10 @@ TEST_CASE("registrations change while their RPCs run") {
         crew.add([&] { turn(pair.b.context(), 10); });
         crew.add([&] {
             HG_Deregister(pair.b.cls(), id);
-            (void)HG_Register_name(pair.b.cls(), "parallel", proc_blob, proc_blob, on_parallel);
+            if (HG_Register_name(pair.b.cls(), "parallel", proc_blob, proc_blob, on_parallel) !=
+                id) {
+                std::abort();
+            }
             HG_Register_data(pair.b.cls(), id, new int(5),
                              [](void* p) { delete static_cast<int*>(p); });
             std::this_thread::yield();

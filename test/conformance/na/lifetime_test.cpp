@@ -1,1 +1,302 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// What may be destroyed when, and what answers NA_BUSY until then; many classes; operations used
+// again and again.
+#include "common.hpp"
+
+using namespace na_test;
+
+TEST_CASE("a class with contexts, addresses or memory stays open", "[lifetime]") {
+    na_class_t* cls = NA_Initialize(options().protocol.c_str(), true);
+    REQUIRE(cls != nullptr);
+    const Quiet quiet;
+    na_context_t* context = NA_Context_create(cls);
+    REQUIRE(context != nullptr);
+    CHECK(NA_Finalize(cls) == NA_BUSY);
+    CHECK(std::string(NA_Get_last_error()).find("context") != std::string::npos);
+    CHECK(NA_Context_destroy(cls, context) == NA_SUCCESS);
+
+    na_addr_t* self = nullptr;
+    REQUIRE(NA_Addr_self(cls, &self) == NA_SUCCESS);
+    char text[300];
+    std::size_t size = sizeof text;
+    REQUIRE(NA_Addr_to_string(cls, text, &size, self) == NA_SUCCESS);
+    // Oneself is no reason: the class holds it anyway. Another one is.
+    NA_Addr_free(cls, self);
+    {
+        Endpoint other;
+        na_addr_t* addr = nullptr;
+        REQUIRE(NA_Addr_lookup(cls, other.uri().c_str(), &addr) == NA_SUCCESS);
+        CHECK(NA_Finalize(cls) == NA_BUSY);
+        CHECK(std::string(NA_Get_last_error()).find("address") != std::string::npos);
+        NA_Addr_free(cls, addr);
+    }
+    char memory[16];
+    na_mem_handle_t* handle = nullptr;
+    REQUIRE(NA_Mem_handle_create(cls, memory, sizeof memory, NA_MEM_READWRITE, &handle) ==
+            NA_SUCCESS);
+    CHECK(NA_Finalize(cls) == NA_BUSY);
+    CHECK(std::string(NA_Get_last_error()).find("memory") != std::string::npos);
+    NA_Mem_handle_free(cls, handle);
+    CHECK(NA_Finalize(cls) == NA_SUCCESS);
+    CHECK(NA_Finalize(nullptr) == NA_SUCCESS);
+}
+
+TEST_CASE("a context with receives or completions stays open", "[lifetime]") {
+    const bool expected = GENERATE(false, true);
+    Pair p;
+    Buffer in(p.b);
+    Op recv(p.b);
+    const Quiet quiet;
+    REQUIRE((expected ? recv.recv_expected(in, p.to_a, 1) : recv.recv_unexpected(in)) ==
+            NA_SUCCESS);
+    CHECK(NA_Context_destroy(p.b.cls(), p.b.context()) == NA_BUSY);
+    REQUIRE(recv.cancel() == NA_SUCCESS);
+    REQUIRE(until([&] { return NA_Context_get_completion_count(p.b.context()) == 1; },
+                  [&] { NA_Poll(p.b.cls(), p.b.context(), nullptr); }));
+    CHECK(NA_Context_destroy(p.b.cls(), p.b.context()) == NA_BUSY);
+    p.b.pump();
+    CHECK(recv.ret() == NA_CANCELED);
+    CHECK(NA_Context_destroy(p.b.cls(), nullptr) == NA_SUCCESS);
+    CHECK(NA_Context_destroy(p.a.cls(), p.b.context()) == NA_INVALID_ARG);  // of another class
+}
+
+TEST_CASE("a context whose sends wait stays open", "[lifetime][backpressure]") {
+    Pair p;
+    Buffer out(p.a);
+    const std::size_t total = fill_message(p.a, out, 200, 1);
+    std::vector<std::unique_ptr<Op>> ops;
+    for (unsigned i = 0; i < 1500; ++i) {
+        ops.push_back(std::make_unique<Op>(p.a));
+        REQUIRE(ops.back()->send_unexpected(out, total, p.to_b, i) == NA_SUCCESS);
+    }
+    const Quiet quiet;
+    REQUIRE(until([&] { return NA_Trigger(p.a.context(), 10000, nullptr) == NA_SUCCESS; }));
+    CHECK(NA_Context_destroy(p.a.cls(), p.a.context()) == NA_BUSY);
+    for (const auto& op : ops) {
+        REQUIRE(op->cancel() == NA_SUCCESS);
+    }
+    REQUIRE(until(
+        [&] {
+            return std::all_of(ops.begin(), ops.end(), [](const auto& o) { return o->done(); });
+        },
+        [&] { p.pump(); }));
+}
+
+TEST_CASE("an operation in use cannot be posted again", "[lifetime]") {
+    Pair p;
+    Buffer in(p.b);
+    Buffer other(p.b);
+    Op recv(p.b);
+    std::vector<std::byte> memory(8);
+    Mem mem(p.b, memory.data(), 8, NA_MEM_READWRITE);
+    REQUIRE(recv.recv_unexpected(in) == NA_SUCCESS);
+    const Quiet quiet;
+    CHECK(recv.recv_unexpected(other) == NA_BUSY);
+    CHECK(recv.recv_expected(other, p.to_a, 1) == NA_BUSY);
+    CHECK(recv.send_unexpected(other, p.b.header() + 1, p.to_a, 1) == NA_BUSY);
+    CHECK(recv.send_expected(other, p.b.header(true) + 1, p.to_a, 1) == NA_BUSY);
+    CHECK(recv.put(mem, 0, mem, 0, 1, p.to_a) == NA_BUSY);
+    CHECK(recv.get(mem, 0, mem, 0, 1, p.to_a) == NA_BUSY);
+    // Also between completion and callback.
+    REQUIRE(recv.cancel() == NA_SUCCESS);
+    REQUIRE(until([&] { return NA_Context_get_completion_count(p.b.context()) == 1; },
+                  [&] { NA_Poll(p.b.cls(), p.b.context(), nullptr); }));
+    CHECK(recv.recv_unexpected(other) == NA_BUSY);
+    p.b.pump();
+    CHECK(recv.ret() == NA_CANCELED);
+    recv.reset();
+    REQUIRE(recv.recv_unexpected(other) == NA_SUCCESS);
+}
+
+TEST_CASE("an operation can be posted again in its callback", "[lifetime]") {
+    Pair p;
+    const unsigned count = 1000;
+    Buffer out(p.a);
+    Buffer in(p.b);
+    Op send(p.a);
+    Op recv(p.b);
+    unsigned sent = 0;
+    unsigned received = 0;
+    send.on_result = [&](Op& op, const Result& r) {
+        REQUIRE(r.ret == NA_SUCCESS);
+        if (++sent < count) {
+            REQUIRE(op.send_unexpected(out, fill_message(p.a, out, 20, sent), p.to_b, sent) ==
+                    NA_SUCCESS);
+        }
+    };
+    recv.on_result = [&](Op& op, const Result& r) {
+        REQUIRE(r.tag == received);
+        REQUIRE(holds(p.b, in.data(), r.size, received));
+        if (++received < count) {
+            REQUIRE(op.recv_unexpected(in) == NA_SUCCESS);
+        }
+    };
+    REQUIRE(recv.recv_unexpected(in) == NA_SUCCESS);
+    REQUIRE(send.send_unexpected(out, fill_message(p.a, out, 20, 0), p.to_b, 0) == NA_SUCCESS);
+    REQUIRE(until([&] { return sent == count && received == count; }, [&] { p.pump(); }));
+}
+
+TEST_CASE("an operation can be destroyed in its callback", "[lifetime]") {
+    Endpoint e;
+    Buffer in(e);
+    struct State {
+        Endpoint& e;
+        na_op_id_t* op;
+        int calls;
+    } state{e, NA_Op_create(e.cls(), NA_OP_SINGLE), 0};
+    REQUIRE(NA_Msg_recv_unexpected(
+                e.cls(), e.context(),
+                [](const na_cb_info* info) {
+                    auto& s = *static_cast<State*>(info->arg);
+                    NA_Op_destroy(s.e.cls(), s.op);
+                    ++s.calls;
+                },
+                &state, in.data(), in.size(), in.plugin_data(), state.op) == NA_SUCCESS);
+    REQUIRE(NA_Cancel(e.cls(), e.context(), state.op) == NA_SUCCESS);
+    REQUIRE(until([&] { return state.calls == 1; }, [&] { e.pump(); }));
+}
+
+TEST_CASE("a callback is optional", "[lifetime]") {
+    Pair p;
+    Buffer out(p.a);
+    Buffer in(p.b);
+    na_op_id_t* send = NA_Op_create(p.a.cls(), NA_OP_SINGLE);
+    na_op_id_t* recv = NA_Op_create(p.b.cls(), NA_OP_SINGLE);
+    REQUIRE(NA_Msg_recv_unexpected(p.b.cls(), p.b.context(), nullptr, nullptr, in.data(), in.size(),
+                                   in.plugin_data(), recv) == NA_SUCCESS);
+    REQUIRE(NA_Msg_send_unexpected(p.a.cls(), p.a.context(), nullptr, nullptr, out.data(),
+                                   p.a.header() + 4, out.plugin_data(), p.to_b, 0, 1,
+                                   send) == NA_SUCCESS);
+    // Nobody tells: an operation that answers NA_BUSY no more has ended.
+    const Quiet quiet;
+    REQUIRE(until(
+        [&] {
+            return NA_Msg_recv_unexpected(p.b.cls(), p.b.context(), nullptr, nullptr, in.data(),
+                                          in.size(), in.plugin_data(), recv) == NA_SUCCESS;
+        },
+        [&] { p.pump(); }));
+    REQUIRE(NA_Cancel(p.b.cls(), p.b.context(), recv) == NA_SUCCESS);
+    settle([&] { p.pump(); });
+    NA_Op_destroy(p.a.cls(), send);
+    NA_Op_destroy(p.b.cls(), recv);
+    NA_Op_destroy(p.b.cls(), nullptr);
+}
+
+TEST_CASE("addresses may be freed while operations use them", "[lifetime][peer]") {
+    Pair p;
+    Buffer out(p.a);
+    Buffer in(p.b);
+    const std::string a_uri = p.a.uri();
+    const std::string b_uri = p.b.uri();
+    p.to_a.reset();
+    p.to_b.reset();
+    std::vector<std::byte> here = support::payload(100000, 3);
+    std::vector<std::byte> there(100000);
+    Mem local(p.a, here.data(), here.size(), NA_MEM_READWRITE);
+    Mem target(p.b, there.data(), there.size(), NA_MEM_READWRITE);
+    Mem remote(p.a, target.serialize());
+    for (unsigned i = 0; i < 100; ++i) {
+        Op send(p.a);
+        Op put(p.a);
+        Op recv(p.b);
+        {
+            Addr to_a(p.b, a_uri);
+            REQUIRE(recv.recv_expected(in, to_a, i) == NA_SUCCESS);
+        }
+        p.pump();
+        {
+            Addr to_b(p.a, b_uri);
+            REQUIRE(put.put(local, 0, remote, 0, here.size(), to_b) == NA_SUCCESS);
+            REQUIRE(send.send_expected(out, fill_message(p.a, out, i, i, true), to_b, i) ==
+                    NA_SUCCESS);
+        }
+        REQUIRE(until([&] { return send.done() && recv.done() && put.done(); }, [&] { p.pump(); }));
+        REQUIRE(recv.ret() == NA_SUCCESS);
+        REQUIRE(put.ret() == NA_SUCCESS);
+        REQUIRE(holds(p.b, in.data(), recv.result().size, i, true));
+    }
+    CHECK(here == there);
+}
+
+TEST_CASE("a process may open many classes", "[lifetime]") {
+    constexpr unsigned kClasses = 32;
+    std::vector<std::unique_ptr<Endpoint>> all;
+    std::vector<std::unique_ptr<Buffer>> in;
+    std::vector<std::unique_ptr<Op>> recv;
+    for (unsigned i = 0; i < kClasses; ++i) {
+        all.push_back(std::make_unique<Endpoint>());
+        for (unsigned k = 0; k < i; ++k) {
+            REQUIRE(all[k]->uri() != all[i]->uri());
+        }
+        in.push_back(std::make_unique<Buffer>(*all[i]));
+        recv.push_back(std::make_unique<Op>(*all[i]));
+    }
+    const auto pump = [&] {
+        for (const auto& e : all) {
+            e->pump();
+        }
+    };
+    // Everybody to everybody, oneself included.
+    for (unsigned shift = 0; shift < kClasses; shift += 5) {
+        std::vector<std::unique_ptr<Op>> send;
+        std::vector<std::unique_ptr<Buffer>> out;
+        std::vector<Addr> to;
+        for (unsigned i = 0; i < kClasses; ++i) {
+            recv[i]->reset();
+            REQUIRE(recv[i]->recv_unexpected(*in[i]) == NA_SUCCESS);
+        }
+        for (unsigned i = 0; i < kClasses; ++i) {
+            const unsigned peer = (i + shift) % kClasses;
+            to.emplace_back(*all[i], all[peer]->uri());
+            send.push_back(std::make_unique<Op>(*all[i]));
+            out.push_back(std::make_unique<Buffer>(*all[i]));
+            REQUIRE(send[i]->send_unexpected(*out[i], fill_message(*all[i], *out[i], 100, peer),
+                                             to[i], i) == NA_SUCCESS);
+        }
+        REQUIRE(until(
+            [&] {
+                return std::all_of(recv.begin(), recv.end(),
+                                   [](const auto& o) { return o->done(); }) &&
+                       std::all_of(send.begin(), send.end(),
+                                   [](const auto& o) { return o->done(); });
+            },
+            pump));
+        for (unsigned i = 0; i < kClasses; ++i) {
+            CHECK(recv[i]->result().tag == (i + kClasses - shift) % kClasses);
+            CHECK(holds(*all[i], in[i]->data(), recv[i]->result().size, i));
+        }
+    }
+}
+
+TEST_CASE("classes open and close many times", "[lifetime]") {
+    for (unsigned i = 0; i < 60; ++i) {
+        Pair p;
+        Op send(p.a);
+        Op recv(p.b);
+        Buffer out(p.a);
+        Buffer in(p.b);
+        REQUIRE(recv.recv_unexpected(in) == NA_SUCCESS);
+        REQUIRE(send.send_unexpected(out, fill_message(p.a, out, 50, i), p.to_b, i) == NA_SUCCESS);
+        REQUIRE(until([&] { return send.done() && recv.done(); }, [&] { p.pump(); }));
+        REQUIRE(recv.ret() == NA_SUCCESS);
+    }
+}
+
+TEST_CASE("messages that nobody received go with their context", "[lifetime]") {
+    Pair p;
+    Buffer out(p.a);
+    std::vector<std::unique_ptr<Op>> ops;
+    for (unsigned i = 0; i < 100; ++i) {
+        ops.push_back(std::make_unique<Op>(p.a));
+        const std::size_t total = fill_message(p.a, out, 100, 1);
+        REQUIRE((i % 2 == 0 ? ops.back()->send_unexpected(out, total, p.to_b, i)
+                            : ops.back()->send_expected(out, total, p.to_b, i)) == NA_SUCCESS);
+    }
+    REQUIRE(until(
+        [&] {
+            return std::all_of(ops.begin(), ops.end(), [](const auto& o) { return o->done(); });
+        },
+        [&] { p.pump(); }));
+    p.to_a.reset();
+    p.b.close();
+}

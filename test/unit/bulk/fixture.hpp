@@ -17,6 +17,7 @@
 #include "bulk/wire.hpp"
 #include "na/class.hpp"
 #include "na/context.hpp"
+#include "support/options.hpp"
 
 namespace test {
 
@@ -184,7 +185,7 @@ struct Buffer {
 };
 
 inline unsigned seed() {
-    return static_cast<unsigned>(Catch::rngSeed()) + 1;
+    return static_cast<unsigned>(support::options().seed);
 }
 
 }  // namespace test

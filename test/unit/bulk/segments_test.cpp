@@ -27,7 +27,6 @@ TEST_CASE("a cursor walks over segments and skips empty ones", "[segments]") {
 
 TEST_CASE("copy across any boundaries", "[segments]") {
     std::mt19937 random(test::seed());
-    INFO("--rng-seed " << Catch::rngSeed());
     for (int round = 0; round < 500; ++round) {
         const auto sizes = [&] {
             std::vector<std::size_t> s(1 + random() % 8);

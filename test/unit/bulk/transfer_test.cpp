@@ -22,7 +22,6 @@ std::vector<std::size_t> random_sizes(std::mt19937& random, std::size_t most, st
 TEST_CASE("any range across any boundaries", "[transfer]") {
     Pair p;
     std::mt19937 random(seed());
-    INFO("--rng-seed " << Catch::rngSeed());
     for (int round = 0; round < 300; ++round) {
         const bool big = round % 50 == 0;  // several pieces in one registration
         const std::size_t largest = big ? 5 << 20 : 300;

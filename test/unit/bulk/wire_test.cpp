@@ -201,48 +201,50 @@ TEST_CASE("malformed descriptors are refused or harmless", "[wire]") {
 
 TEST_CASE("contradictions are named", "[wire]") {
     Pair p;
-    const auto status = [&](std::initializer_list<int> list) {
+    constexpr int kRead = 1, kWrite = 2, kEager = 4, kNet = 8;
+    constexpr Status kMalformed = Status::protocol_error;
+    // clang-format off
+    const struct {
+        const char* what;
+        std::vector<int> start;  // 64 zeros follow
+        Status expected;
+    } cases[] = {
+        {"well formed", {1, kRead | kEager, 1, 4}, Status::success},
+        {"version", {0, kRead | kEager, 1, 4}, kMalformed},
+        {"unknown flag", {1, 64 | kRead | kEager, 1, 4}, kMalformed},
+        {"no access", {1, kEager, 1, 4}, kMalformed},
+        {"contents that nobody may read", {1, kWrite | kEager, 1, 4}, kMalformed},
+        {"unreachable memory", {1, kRead, 1, 4}, kMalformed},
+        {"no segment", {1, kRead | kEager, 0, 4}, kMalformed},
+        {"contents of nothing", {1, kRead | kEager, 1, 0}, kMalformed},
+        {"sum too small", {1, kRead | kEager, 2, 4, 1, 2}, kMalformed},
+        {"sum too large", {1, kRead | kEager, 2, 4, 1, 4}, kMalformed},
+        {"not the shortest form", {1, kRead | kEager, 0x81, 0, 4}, kMalformed},
+        {"4 GiB of contents", {1, kRead | kEager, 1, 0xff, 0xff, 0xff, 0xff, 0x0f}, Status::overflow},
+        {"a sum that wraps around 2^64",
+         {1, kRead | kEager, 2, 4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 5}, kMalformed},
+        {"a number above 2^64",
+         {1, kRead | kEager, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2}, kMalformed},
+        {"2^32 - 1 segments", {1, kRead | kEager, 0xff, 0xff, 0xff, 0xff, 0x0f, 4}, Status::overflow},
+        {"2^32 segments", {1, kRead | kEager, 0x80, 0x80, 0x80, 0x80, 0x10, 4}, kMalformed},
+        {"more registrations than segments", {1, kRead | kNet, 1, 4, 0x12, 0x34, 2, 0}, kMalformed},
+        {"another protocol", {1, kRead | kNet, 1, 4, 0x12, 0x34, 1, 0}, Status::protonosupport},
+    };
+    // clang-format on
+    for (const auto& c : cases) {
         std::vector<std::byte> bytes;
-        for (const int b : list) {
+        for (const int b : c.start) {
             bytes.push_back(static_cast<std::byte>(b));
         }
         bytes.resize(bytes.size() + 64);
-        return bulk::decode(*p.target.space, bytes).status();
-    };
-    constexpr int kRead = 1, kWrite = 2, kEager = 4, kNet = 8;
-    CHECK(status({1, kRead | kEager, 1, 4}) == Status::success);
-    CHECK(status({0, kRead | kEager, 1, 4}) == Status::protocol_error);       // version
-    CHECK(status({1, 64 | kRead | kEager, 1, 4}) == Status::protocol_error);  // unknown flag
-    CHECK(status({1, kEager, 1, 4}) == Status::protocol_error);               // no access
-    CHECK(status({1, kWrite | kEager, 1, 4}) ==
-          Status::protocol_error);                                       // contents nobody may read
-    CHECK(status({1, kRead, 1, 4}) == Status::protocol_error);           // unreachable
-    CHECK(status({1, kRead | kEager, 0, 4}) == Status::protocol_error);  // no segment
-    CHECK(status({1, kRead | kEager, 1, 0}) == Status::protocol_error);  // contents of nothing
-    CHECK(status({1, kRead | kEager, 2, 4, 1, 2}) == Status::protocol_error);  // sum too small
-    CHECK(status({1, kRead | kEager, 2, 4, 1, 4}) == Status::protocol_error);  // sum too large
-    CHECK(status({1, kRead | kEager, 0x81, 0, 4}) ==
-          Status::protocol_error);  // not the shortest form
-    CHECK(status({1, kRead | kEager, 1, 0xff, 0xff, 0xff, 0xff, 0x0f}) ==
-          Status::overflow);  // 4 GiB of contents
-    // Lengths whose sum wraps around 2^64.
-    CHECK(status({1, kRead | kEager, 2, 4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1,
-                  5}) == Status::protocol_error);
-    CHECK(status({1, kRead | kEager, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2}) ==
-          Status::protocol_error);  // above 2^64
-    CHECK(status({1, kRead | kEager, 0xff, 0xff, 0xff, 0xff, 0x0f, 4}) ==
-          Status::overflow);  // 2^32 - 1 segments
-    CHECK(status({1, kRead | kEager, 0x80, 0x80, 0x80, 0x80, 0x10, 4}) ==
-          Status::protocol_error);  // 2^32
-    CHECK(status({1, kRead | kNet, 1, 4, 0x12, 0x34, 2, 0}) ==
-          Status::protocol_error);  // more registrations than segments
-    CHECK(status({1, kRead | kNet, 1, 4, 0x12, 0x34, 1, 0}) == Status::protonosupport);
+        INFO(c.what);
+        CHECK(bulk::decode(*p.target.space, bytes).status() == c.expected);
+    }
 }
 
 TEST_CASE("random bytes", "[wire]") {
     Endpoint e;
     std::mt19937 random(test::seed());
-    INFO("--rng-seed " << Catch::rngSeed());
     for (int i = 0; i < 100000; ++i) {
         std::vector<std::byte> bytes(random() % 64);
         for (std::byte& b : bytes) {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
 #include <unistd.h>
+#include <catch2/catch.hpp>
 
 #include "unit/sm/node.hpp"
 
@@ -16,8 +16,9 @@ TEST_CASE("address: names") {
     CHECK(check_name("1234-0"));
     CHECK(check_name("storage.server:7"));
     CHECK(check_name(std::string(na::sm::kMaxName, 'x')));
-    for (const std::string& bad : {std::string(), std::string(na::sm::kMaxName + 1, 'x'), std::string("a/b"),
-                                   std::string("a b"), std::string("a\0b", 3), std::string("a\n"), std::string("\x7f")}) {
+    for (const std::string& bad :
+         {std::string(), std::string(na::sm::kMaxName + 1, 'x'), std::string("a/b"),
+          std::string("a b"), std::string("a\0b", 3), std::string("a\n"), std::string("\x7f")}) {
         const auto result = check_name(bad);
         REQUIRE_FALSE(result);
         CHECK(result.status() == Status::invalid_arg);
@@ -28,7 +29,8 @@ TEST_CASE("address: names") {
 TEST_CASE("address: which process a name belongs to") {
     using na::sm::process_of;
     CHECK(process_of("17-3") == 17);
-    for (const char* name : {"17", "17-", "-3", "17-3x", "x17-3", "17-3-4", "0-1", "-17-3", "99999999999-1", "17--3", "+17-3"}) {
+    for (const char* name : {"17", "17-", "-3", "17-3x", "x17-3", "17-3-4", "0-1", "-17-3",
+                             "99999999999-1", "17--3", "+17-3"}) {
         INFO(name);
         CHECK_FALSE(process_of(name));
     }
@@ -37,7 +39,8 @@ TEST_CASE("address: which process a name belongs to") {
 TEST_CASE("address: uris") {
     using na::sm::parse_uri;
     CHECK(*parse_uri("sm://17-3") == "17-3");
-    for (const char* uri : {"", "sm", "sm:", "sm:/17-3", "sm://", "na+sm://17-3", "tcp://17-3", "sm://a/b"}) {
+    for (const char* uri :
+         {"", "sm", "sm:", "sm:/17-3", "sm://", "na+sm://17-3", "tcp://17-3", "sm://a/b"}) {
         INFO(uri);
         CHECK(parse_uri(uri).status() == Status::invalid_arg);
     }
@@ -64,7 +67,8 @@ TEST_CASE("domain: names") {
         Node again(s);
     }
     SECTION("names that are refused") {
-        for (const std::string& host : {std::string("a/b"), std::string(200, 'x'), std::string("1-0"), std::string("a b")}) {
+        for (const std::string& host :
+             {std::string("a/b"), std::string(200, 'x'), std::string("1-0"), std::string("a b")}) {
             auto s = kDefaults;
             s.host = host;
             const auto domain = na::sm::Domain::open(s);
@@ -101,7 +105,8 @@ TEST_CASE("domain: names") {
     SECTION("decoding identities") {
         Node a;
         for (const std::string& bad : {std::string(), std::string("a/b"), std::string(500, 'x')}) {
-            CHECK(a.domain->decode_peer(std::as_bytes(std::span(bad))).status() == Status::protocol_error);
+            CHECK(a.domain->decode_peer(std::as_bytes(std::span(bad))).status() ==
+                  Status::protocol_error);
         }
         const std::string good = "17-3";
         auto peer = a.domain->decode_peer(std::as_bytes(std::span(good)));

@@ -40,7 +40,9 @@ void FakePeer::connect(const std::string& uri, std::uint8_t context) {
     socket = std::move(result.socket);
 }
 
-void FakePeer::greet() { send_message(socket.get(), &hello, sizeof hello, fds); }
+void FakePeer::greet() {
+    send_message(socket.get(), &hello, sizeof hello, fds);
+}
 
 Received FakePeer::wait(const std::function<void()>& progress) {
     Received r;
@@ -75,7 +77,8 @@ void FakePeer::write_line(const void* bytes, std::size_t size) {
 
 std::size_t open_files() {
     std::size_t n = 0;
-    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    for ([[maybe_unused]] const auto& entry :
+         std::filesystem::directory_iterator("/proc/self/fd")) {
         ++n;
     }
     return n;

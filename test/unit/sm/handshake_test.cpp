@@ -2,11 +2,11 @@
 // Peers that greet wrongly, or answer wrongly.
 #include <cstring>
 
-#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <catch2/catch.hpp>
 
 #include "unit/sm/fake_peer.hpp"
 #include "unit/sm/node.hpp"
@@ -25,9 +25,11 @@ void check_alive(Node& server) {
     Node client;
     TestOp op;
     const std::size_t before = server->messages.size();
-    REQUIRE(client.try_send(op, server.uri(), Lane::unexpected, 1, "x", 1).what == Posted::What::done);
+    REQUIRE(client.try_send(op, server.uri(), Lane::unexpected, 1, "x", 1).what ==
+            Posted::What::done);
     REQUIRE(settle([&] { return server->messages.size() == before + 1; }, server, client));
-    REQUIRE(server.try_send(op, client.uri(), Lane::expected, 1, "y", 1).what == Posted::What::done);
+    REQUIRE(server.try_send(op, client.uri(), Lane::expected, 1, "y", 1).what ==
+            Posted::What::done);
     REQUIRE(settle([&] { return client->messages.size() == 1; }, server, client));
 }
 
@@ -61,26 +63,58 @@ TEST_CASE("handshake: greetings that are refused") {
         const std::size_t region = peer.hello.geometry.region_bytes();
         constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
         UniqueFd other;
-        SECTION("no magic") { peer.hello.magic = 1; }
-        SECTION("not a greeting") { peer.hello.control = Control::answer; }
+        SECTION("no magic") {
+            peer.hello.magic = 1;
+        }
+        SECTION("not a greeting") {
+            peer.hello.control = Control::answer;
+        }
         SECTION("another version") {
             peer.hello.version = 77;
             expected = Verdict::version;
         }
-        SECTION("buffers of no size") { peer.hello.geometry.buffer_bytes = 0; }
-        SECTION("buffers without end") { peer.hello.geometry.buffer_bytes = 0xffffffc0U; }
-        SECTION("no buffers") { peer.hello.geometry.buffer_count = 0; }
-        SECTION("too many buffers") { peer.hello.geometry.buffer_count = 0xffffffffU; }
-        SECTION("another geometry than the region's") { peer.hello.geometry.buffer_count = 9; }
-        SECTION("a bit outside of the map") { peer.hello.bit = na::sm::kReadyBits; }
-        SECTION("no name") { peer.hello.name_length = 0; }
-        SECTION("a name without end") { peer.hello.name_length = 0xffff; }
-        SECTION("a name with a slash") { std::memcpy(peer.hello.name, "a/b", 3); }
-        SECTION("a name with a zero") { peer.hello.name[1] = 0; }
-        SECTION("another context") { peer.hello.target_context = 3; }
-        SECTION("no descriptors") { peer.fds.clear(); }
-        SECTION("too few descriptors") { peer.fds.pop_back(); }
-        SECTION("too small a region") { peer.fds[0] = peer.status.fd.get(); }
+        SECTION("buffers of no size") {
+            peer.hello.geometry.buffer_bytes = 0;
+        }
+        SECTION("buffers without end") {
+            peer.hello.geometry.buffer_bytes = 0xffffffc0U;
+        }
+        SECTION("no buffers") {
+            peer.hello.geometry.buffer_count = 0;
+        }
+        SECTION("too many buffers") {
+            peer.hello.geometry.buffer_count = 0xffffffffU;
+        }
+        SECTION("another geometry than the region's") {
+            peer.hello.geometry.buffer_count = 9;
+        }
+        SECTION("a bit outside of the map") {
+            peer.hello.bit = na::sm::kReadyBits;
+        }
+        SECTION("no name") {
+            peer.hello.name_length = 0;
+        }
+        SECTION("a name without end") {
+            peer.hello.name_length = 0xffff;
+        }
+        SECTION("a name with a slash") {
+            std::memcpy(peer.hello.name, "a/b", 3);
+        }
+        SECTION("a name with a zero") {
+            peer.hello.name[1] = 0;
+        }
+        SECTION("another context") {
+            peer.hello.target_context = 3;
+        }
+        SECTION("no descriptors") {
+            peer.fds.clear();
+        }
+        SECTION("too few descriptors") {
+            peer.fds.pop_back();
+        }
+        SECTION("too small a region") {
+            peer.fds[0] = peer.status.fd.get();
+        }
         SECTION("an unsealed region") {
             other.reset(plain_memory(region, 0));
             peer.fds[0] = other.get();
@@ -101,14 +135,19 @@ TEST_CASE("handshake: greetings that are refused") {
             other.reset(plain_memory(100, kSeals));
             peer.fds[1] = other.get();
         }
-        SECTION("a ready map that can only be read") { peer.fds[2] = peer.status.fd.get(); }
+        SECTION("a ready map that can only be read") {
+            peer.fds[2] = peer.status.fd.get();
+        }
         SECTION("descriptors of something else") {
-            const auto [which, path] = GENERATE(std::pair{0, "/dev/null"}, std::pair{1, "/dev/zero"}, std::pair{2, "/proc/self/exe"},
-                                                std::pair{0, "/proc/self/exe"}, std::pair{0, "/"});
+            const auto [which, path] = GENERATE(
+                std::pair{0, "/dev/null"}, std::pair{1, "/dev/zero"},
+                std::pair{2, "/proc/self/exe"}, std::pair{0, "/proc/self/exe"}, std::pair{0, "/"});
             other.reset(open(path, O_RDONLY | O_CLOEXEC));
             peer.fds[static_cast<std::size_t>(which)] = other.get();
         }
-        SECTION("a socket instead of memory") { peer.fds[0] = -1; }
+        SECTION("a socket instead of memory") {
+            peer.fds[0] = -1;
+        }
         SECTION("the name of another process") {
             std::memcpy(peer.hello.name, "1-0", 3);
             peer.hello.name_length = 3;
@@ -152,7 +191,8 @@ TEST_CASE("handshake: bytes of all kinds") {
         FakePeer peer;
         peer.connect(server.uri());
         switch (random.below(4)) {
-            case 0: break;  // hangs up without a word
+            case 0:
+                break;  // hangs up without a word
             case 1: {
                 const auto bytes = support::payload(1 + random.below(2000), random.next());
                 na::sm::send_message(peer.socket.get(), bytes.data(), bytes.size());
@@ -173,7 +213,8 @@ TEST_CASE("handshake: bytes of all kinds") {
                 // A greeting with some bytes changed; it may still be a good one.
                 auto* bytes = reinterpret_cast<unsigned char*>(&peer.hello);
                 for (std::uint64_t n = 1 + random.below(6); n != 0; --n) {
-                    bytes[random.below(sizeof peer.hello)] = static_cast<unsigned char>(random.next());
+                    bytes[random.below(sizeof peer.hello)] =
+                        static_cast<unsigned char>(random.next());
                 }
                 peer.greet();
             }
@@ -182,7 +223,8 @@ TEST_CASE("handshake: bytes of all kinds") {
             server.poll();
         }
     }
-    CHECK(settle([&] { return server->stat("sm_connections") == 0 && open_files() == files; }, server));
+    CHECK(settle([&] { return server->stat("sm_connections") == 0 && open_files() == files; },
+                 server));
     check_alive(server);
 }
 
@@ -245,7 +287,8 @@ TEST_CASE("handshake: after it, nonsense on the socket") {
         }
         server.poll();
     }
-    CHECK(settle([&] { return server->stat("sm_connections") == 0 && open_files() == files; }, server));
+    CHECK(settle([&] { return server->stat("sm_connections") == 0 && open_files() == files; },
+                 server));
     check_alive(server);
 }
 
@@ -259,7 +302,8 @@ TEST_CASE("handshake: wrong answers") {
         auto listener = na::sm::bind_socket(na::sm::socket_name(name, 0), 10);
         REQUIRE(listener);
         TestOp op;
-        REQUIRE(client.try_send(op, "sm://" + name, Lane::unexpected, 1, "x", 1).what == Posted::What::done);
+        REQUIRE(client.try_send(op, "sm://" + name, Lane::unexpected, 1, "x", 1).what ==
+                Posted::What::done);
         UniqueFd socket(accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
         REQUIRE(socket);
         FakePeer pages;
@@ -269,18 +313,42 @@ TEST_CASE("handshake: wrong answers") {
         answer.magic = na::sm::kHelloMagic;
         std::vector<int> fds = {pages.status.fd.get(), pages.ready.fd.get()};
         bool refused = true;
-        SECTION("correct") { refused = false; }
-        SECTION("no magic") { answer.magic = 0; }
-        SECTION("another version") { answer.version = 9; }
-        SECTION("refused") { answer.verdict = Verdict::version; }
-        SECTION("a verdict that is none") { answer.verdict = static_cast<Verdict>(1000); }
-        SECTION("a bit outside of the map") { answer.bit = na::sm::kReadyBits; }
-        SECTION("no descriptors") { fds.clear(); }
-        SECTION("the wrong descriptors") { fds[1] = fds[0]; }
-        SECTION("too many descriptors") { fds.push_back(fds[0]); }
-        SECTION("a goodbye") { answer.control = Control::bye; }
-        SECTION("a greeting") { answer.control = Control::hello; }
-        SECTION("hung up") { socket.reset(); }
+        SECTION("correct") {
+            refused = false;
+        }
+        SECTION("no magic") {
+            answer.magic = 0;
+        }
+        SECTION("another version") {
+            answer.version = 9;
+        }
+        SECTION("refused") {
+            answer.verdict = Verdict::version;
+        }
+        SECTION("a verdict that is none") {
+            answer.verdict = static_cast<Verdict>(1000);
+        }
+        SECTION("a bit outside of the map") {
+            answer.bit = na::sm::kReadyBits;
+        }
+        SECTION("no descriptors") {
+            fds.clear();
+        }
+        SECTION("the wrong descriptors") {
+            fds[1] = fds[0];
+        }
+        SECTION("too many descriptors") {
+            fds.push_back(fds[0]);
+        }
+        SECTION("a goodbye") {
+            answer.control = Control::bye;
+        }
+        SECTION("a greeting") {
+            answer.control = Control::hello;
+        }
+        SECTION("hung up") {
+            socket.reset();
+        }
         if (socket) {
             na::sm::send_message(socket.get(), &answer, sizeof answer, fds);
         }
@@ -289,7 +357,12 @@ TEST_CASE("handshake: wrong answers") {
             CHECK(client->lost[0].second == Status::hostunreach);
         } else {
             // An answer is welcome once.
-            CHECK(settle([&] { client->poll(); return client->stat("sm_connections") == 1; }, client));
+            CHECK(settle(
+                [&] {
+                    client->poll();
+                    return client->stat("sm_connections") == 1;
+                },
+                client));
             na::sm::send_message(socket.get(), &answer, sizeof answer, fds);
             CHECK(settle([&] { return client->lost.size() == 1; }, client));
         }

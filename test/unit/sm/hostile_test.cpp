@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Peers that were let in and write anything into the shared memory. Worth running under the address sanitizer.
+// Peers that were let in and write anything into the shared memory. Worth running under the address
+// sanitizer.
 #include <cstring>
 
 #include <catch2/catch.hpp>
@@ -26,8 +27,12 @@ void check_alive(Node& server, Node& friendly) {
     TestOp op;
     const std::size_t before = server->messages.size();
     const auto data = support::payload(100, 1);
-    REQUIRE(friendly.try_send(op, server.uri(), Lane::unexpected, 42, data.data(), data.size()).what == Posted::What::done);
-    REQUIRE(settle([&] { return server->messages.size() > before && server->messages.back().tag == 42; }, server, friendly));
+    REQUIRE(
+        friendly.try_send(op, server.uri(), Lane::unexpected, 42, data.data(), data.size()).what ==
+        Posted::What::done);
+    REQUIRE(settle(
+        [&] { return server->messages.size() > before && server->messages.back().tag == 42; },
+        server, friendly));
     REQUIRE(server->messages.back().data == data);
     server->messages.clear();
 }
@@ -44,21 +49,51 @@ TEST_CASE("hostile: each message that no correct peer writes ends its connection
     auto region = server.region(memory.data(), memory.size());
     const std::uint64_t key = static_cast<const Region&>(*region).key;
 
-    SECTION("an unknown kind") { peer.write(Forged<Nothing>{{static_cast<Kind>(200), 0, 0, 0}, {}}); }
-    SECTION("no kind") { peer.write(Forged<Nothing>{{Kind::none, 0, 0, 0}, {}}); }
-    SECTION("inline: too long") { peer.write(Forged<Nothing>{{Kind::inline_message, 0, kInlineBytes + 1, 0}, {}}); }
-    SECTION("inline: far too long") { peer.write(Forged<Nothing>{{Kind::inline_message, 0, 0xffff, 0}, {}}); }
-    SECTION("inline: no such lane") { peer.write(Forged<Nothing>{{Kind::inline_message, 2, 1, 0}, {}}); }
-    SECTION("inject: no such buffer") { peer.write(Forged<Inject>{{Kind::inject, 0, 0, 0}, {8, 100}}); }
-    SECTION("inject: far outside") { peer.write(Forged<Inject>{{Kind::inject, 0, 0, 0}, {0xffffffffU, 100}}); }
-    SECTION("inject: longer than a buffer") { peer.write(Forged<Inject>{{Kind::inject, 0, 0, 0}, {7, 4097}}); }
-    SECTION("inject: empty") { peer.write(Forged<Inject>{{Kind::inject, 0, 0, 0}, {7, 0}}); }
-    SECTION("inject: no such lane") { peer.write(Forged<Inject>{{Kind::inject, 255, 0, 0}, {0, 1}}); }
-    SECTION("iov: no such slot") { peer.write(Forged<Iov>{{Kind::iov, 0, kSlots, 0}, {1, 5000}}); }
-    SECTION("iov: no bytes") { peer.write(Forged<Iov>{{Kind::iov, 0, 0, 0}, {1, 0}}); }
-    SECTION("iov: no such lane") { peer.write(Forged<Iov>{{Kind::iov, 9, 0, 0}, {1, 1}}); }
-    SECTION("bounce: no such slot") { peer.write(Forged<Announce>{{Kind::bounce, 0, 0xffff, 0}, {5000}}); }
-    SECTION("bounce: no bytes") { peer.write(Forged<Announce>{{Kind::bounce, 0, 0, 0}, {0}}); }
+    SECTION("an unknown kind") {
+        peer.write(Forged<Nothing>{{static_cast<Kind>(200), 0, 0, 0}, {}});
+    }
+    SECTION("no kind") {
+        peer.write(Forged<Nothing>{{Kind::none, 0, 0, 0}, {}});
+    }
+    SECTION("inline: too long") {
+        peer.write(Forged<Nothing>{{Kind::inline_message, 0, kInlineBytes + 1, 0}, {}});
+    }
+    SECTION("inline: far too long") {
+        peer.write(Forged<Nothing>{{Kind::inline_message, 0, 0xffff, 0}, {}});
+    }
+    SECTION("inline: no such lane") {
+        peer.write(Forged<Nothing>{{Kind::inline_message, 2, 1, 0}, {}});
+    }
+    SECTION("inject: no such buffer") {
+        peer.write(Forged<Inject>{{Kind::inject, 0, 0, 0}, {8, 100}});
+    }
+    SECTION("inject: far outside") {
+        peer.write(Forged<Inject>{{Kind::inject, 0, 0, 0}, {0xffffffffU, 100}});
+    }
+    SECTION("inject: longer than a buffer") {
+        peer.write(Forged<Inject>{{Kind::inject, 0, 0, 0}, {7, 4097}});
+    }
+    SECTION("inject: empty") {
+        peer.write(Forged<Inject>{{Kind::inject, 0, 0, 0}, {7, 0}});
+    }
+    SECTION("inject: no such lane") {
+        peer.write(Forged<Inject>{{Kind::inject, 255, 0, 0}, {0, 1}});
+    }
+    SECTION("iov: no such slot") {
+        peer.write(Forged<Iov>{{Kind::iov, 0, kSlots, 0}, {1, 5000}});
+    }
+    SECTION("iov: no bytes") {
+        peer.write(Forged<Iov>{{Kind::iov, 0, 0, 0}, {1, 0}});
+    }
+    SECTION("iov: no such lane") {
+        peer.write(Forged<Iov>{{Kind::iov, 9, 0, 0}, {1, 1}});
+    }
+    SECTION("bounce: no such slot") {
+        peer.write(Forged<Announce>{{Kind::bounce, 0, 0xffff, 0}, {5000}});
+    }
+    SECTION("bounce: no bytes") {
+        peer.write(Forged<Announce>{{Kind::bounce, 0, 0, 0}, {0}});
+    }
     SECTION("bounce: a slot in use") {
         peer.write(Forged<Announce>{{Kind::bounce, 0, 0, 0}, {5000}});
         peer.write(Forged<Announce>{{Kind::bounce, 0, 0, 0}, {5000}});
@@ -68,15 +103,25 @@ TEST_CASE("hostile: each message that no correct peer writes ends its connection
         peer.write(Forged<Inject>{{Kind::data, 0, 0, 0}, {0, 4096}});
         peer.write(Forged<Inject>{{Kind::data, 0, 0, 0}, {1, 905}});
     }
-    SECTION("data for nothing") { peer.write(Forged<Inject>{{Kind::data, 0, 3, 0}, {0, 1}}); }
+    SECTION("data for nothing") {
+        peer.write(Forged<Inject>{{Kind::data, 0, 3, 0}, {0, 1}});
+    }
     SECTION("data for a get") {
         peer.write(Forged<RemoteRange>{{Kind::get, 0, 3, 0}, {key, 0, 100}});
         peer.write(Forged<Inject>{{Kind::data, 0, 3, 0}, {0, 1}});
     }
-    SECTION("ack of nothing") { peer.write(Forged<Nothing>{{Kind::ack, 0, 0, 0}, {}}); }
-    SECTION("ack: no such slot") { peer.write(Forged<Nothing>{{Kind::ack, 0, 64, 0}, {}}); }
-    SECTION("ack: no such status") { peer.write(Forged<Nothing>{{Kind::ack, 200, 0, 0}, {}}); }
-    SECTION("put: no bytes") { peer.write(Forged<RemoteRange>{{Kind::put, 0, 0, 0}, {key, 0, 0}}); }
+    SECTION("ack of nothing") {
+        peer.write(Forged<Nothing>{{Kind::ack, 0, 0, 0}, {}});
+    }
+    SECTION("ack: no such slot") {
+        peer.write(Forged<Nothing>{{Kind::ack, 0, 64, 0}, {}});
+    }
+    SECTION("ack: no such status") {
+        peer.write(Forged<Nothing>{{Kind::ack, 200, 0, 0}, {}});
+    }
+    SECTION("put: no bytes") {
+        peer.write(Forged<RemoteRange>{{Kind::put, 0, 0, 0}, {key, 0, 0}});
+    }
     SECTION("put: a slot in use") {
         peer.write(Forged<RemoteRange>{{Kind::put, 0, 0, 0}, {key, 0, 100}});
         peer.write(Forged<RemoteRange>{{Kind::get, 0, 0, 0}, {key, 0, 100}});
@@ -85,13 +130,24 @@ TEST_CASE("hostile: each message that no correct peer writes ends its connection
         peer.write(Forged<RemoteRange>{{Kind::put, 0, 0, 0}, {key, 0, 100}});
         peer.write(Forged<Inject>{{Kind::data, 0, 0, 0}, {0, 101}});
     }
-    SECTION("get: no such slot") { peer.write(Forged<RemoteRange>{{Kind::get, 0, 1000, 0}, {key, 0, 100}}); }
-    SECTION("reply to nothing") { peer.write(Forged<Inject>{{Kind::reply, 0, 0, 0}, {0, 1}}); }
-    SECTION("reply: no such slot") { peer.write(Forged<Inject>{{Kind::reply, 0, 99, 0}, {0, 1}}); }
-    SECTION("abort of nothing") { peer.write(Forged<Nothing>{{Kind::abort, 0, 0, 0}, {}}); }
-    SECTION("abort: no such slot") { peer.write(Forged<Nothing>{{Kind::abort, 0, 0xffff, 0}, {}}); }
+    SECTION("get: no such slot") {
+        peer.write(Forged<RemoteRange>{{Kind::get, 0, 1000, 0}, {key, 0, 100}});
+    }
+    SECTION("reply to nothing") {
+        peer.write(Forged<Inject>{{Kind::reply, 0, 0, 0}, {0, 1}});
+    }
+    SECTION("reply: no such slot") {
+        peer.write(Forged<Inject>{{Kind::reply, 0, 99, 0}, {0, 1}});
+    }
+    SECTION("abort of nothing") {
+        peer.write(Forged<Nothing>{{Kind::abort, 0, 0, 0}, {}});
+    }
+    SECTION("abort: no such slot") {
+        peer.write(Forged<Nothing>{{Kind::abort, 0, 0xffff, 0}, {}});
+    }
 
-    REQUIRE(settle([&] { return server->complaints.size() == 1 && server->lost.size() == 1; }, server, friendly));
+    REQUIRE(settle([&] { return server->complaints.size() == 1 && server->lost.size() == 1; },
+                   server, friendly));
     CHECK(server->landing == 0);
     for (const Message& m : server->messages) {
         CHECK(m.status == Status::hostunreach);  // what had been announced
@@ -179,7 +235,8 @@ TEST_CASE("hostile: a consumer that lies about what it read") {
         p = server.try_send(op, uri, Lane::expected, i, "x", 1);
     }
     CHECK(p.what == Posted::What::failed);
-    REQUIRE(settle([&] { return server->lost.size() == 1 && server->complaints.size() == 1; }, server));
+    REQUIRE(
+        settle([&] { return server->lost.size() == 1 && server->complaints.size() == 1; }, server));
     server->messages.clear();
     check_alive(server, friendly);
 }
@@ -209,13 +266,15 @@ TEST_CASE("hostile: bits and flags of others") {
     TestOp op;
     for (int i = 0; i < 20; ++i) {
         peers.push_back(std::make_unique<Node>());
-        REQUIRE(peers.back()->try_send(op, server.uri(), Lane::unexpected, 1, "x", 1).what == Posted::What::done);
+        REQUIRE(peers.back()->try_send(op, server.uri(), Lane::unexpected, 1, "x", 1).what ==
+                Posted::What::done);
         REQUIRE(settle([&] { return !server->messages.empty(); }, server, *peers.back()));
         server->messages.clear();
     }
     for (auto& p : peers) {
         p->poll();
-        REQUIRE(p->try_send(op, server.uri(), Lane::unexpected, 2, "x", 1).what == Posted::What::done);
+        REQUIRE(p->try_send(op, server.uri(), Lane::unexpected, 2, "x", 1).what ==
+                Posted::What::done);
         map->summary = 0;
         for (auto& leaf : map->leaf) {
             leaf = 0;
@@ -246,9 +305,12 @@ TEST_CASE("hostile: random lines, flags and positions") {
         if (random.below(2) == 0) {
             // Something of the server's waits for this peer.
             for (int i = 0; i < 3; ++i) {
-                posted[i] = server.try_send(ops[i], "sm://" + std::string(peer.hello.name, peer.hello.name_length), Lane::expected,
-                                            1, data.data(), data.size())
-                                .what == Posted::What::pending;
+                posted[i] =
+                    server
+                        .try_send(ops[i],
+                                  "sm://" + std::string(peer.hello.name, peer.hello.name_length),
+                                  Lane::expected, 1, data.data(), data.size())
+                        .what == Posted::What::pending;
             }
         }
         for (std::uint64_t n = 1 + random.below(40); n != 0; --n) {
@@ -258,27 +320,43 @@ TEST_CASE("hostile: random lines, flags and positions") {
             } line{};
             line.head.kind = static_cast<Kind>(random.below(11));
             line.head.aux = static_cast<std::uint8_t>(random.below(2));
-            line.head.value = static_cast<std::uint16_t>(random.below(random.below(8) == 0 ? 300 : 4));
+            line.head.value =
+                static_cast<std::uint16_t>(random.below(random.below(8) == 0 ? 300 : 4));
             line.head.tag = static_cast<std::uint32_t>(random.next());
             for (auto& word : line.body) {
                 switch (random.below(6)) {
-                    case 0: word = random.next(); break;
-                    case 1: word = random.below(70000); break;
-                    case 2: word = key; break;
-                    case 3: word = reinterpret_cast<std::uintptr_t>(data.data()); break;
-                    case 4: word = random.below(8) | random.below(4097) << 32; break;  // a buffer and a length
-                    default: word = random.below(100); break;
+                    case 0:
+                        word = random.next();
+                        break;
+                    case 1:
+                        word = random.below(70000);
+                        break;
+                    case 2:
+                        word = key;
+                        break;
+                    case 3:
+                        word = reinterpret_cast<std::uintptr_t>(data.data());
+                        break;
+                    case 4:
+                        word = random.below(8) | random.below(4097) << 32;
+                        break;  // a buffer and a length
+                    default:
+                        word = random.below(100);
+                        break;
                 }
             }
             std::byte bytes[kLinePayload] = {};
             std::memcpy(bytes, &line, sizeof line);
             peer.write_line(bytes, sizeof bytes);
             if (random.below(4) == 0) {
-                peer.out().claims[random.below(kSlots)] = static_cast<std::uint32_t>(random.below(5));
-                peer.in().claims[random.below(kSlots)] = static_cast<std::uint32_t>(random.below(5));
+                peer.out().claims[random.below(kSlots)] =
+                    static_cast<std::uint32_t>(random.below(5));
+                peer.in().claims[random.below(kSlots)] =
+                    static_cast<std::uint32_t>(random.below(5));
             }
             if (random.below(16) == 0) {
-                peer.in().consumer.consumed = static_cast<std::uint32_t>(random.below(random.below(2) == 0 ? 10 : UINT32_MAX));
+                peer.in().consumer.consumed = static_cast<std::uint32_t>(
+                    random.below(random.below(2) == 0 ? 10 : UINT32_MAX));
             }
             if (random.below(16) == 0) {
                 peer.out().producer.attach = static_cast<std::uint32_t>(random.below(5));

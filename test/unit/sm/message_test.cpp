@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include <catch2/catch.hpp>
 #include <poll.h>
+#include <catch2/catch.hpp>
 
 #include "unit/sm/node.hpp"
 
@@ -28,7 +28,8 @@ bool asleep(Node& n) {
     return settle([&] { return n->plugin->arm() && !readable(n->plugin->wait_fd()); }, n);
 }
 
-// Sends messages of these sizes, all posted before the receiver looks, and checks what arrives, in which order.
+// Sends messages of these sizes, all posted before the receiver looks, and checks what arrives, in
+// which order.
 void exchange(Node& a, Node& b, const std::vector<std::size_t>& sizes, Lane lane) {
     std::vector<std::vector<std::byte>> data;
     std::vector<std::unique_ptr<TestOp>> ops;
@@ -60,8 +61,9 @@ void exchange(Node& a, Node& b, const std::vector<std::size_t>& sizes, Lane lane
 TEST_CASE("message: all sizes, both lanes, both ways") {
     const std::size_t largest = 200000;
     std::vector<std::size_t> sizes;
-    for (const std::size_t n : {std::size_t{0}, std::size_t{51}, std::size_t{112}, na::sm::kInlineBytes, std::size_t{4096},
-                                std::size_t{16384}, std::size_t{65536}, largest}) {
+    for (const std::size_t n :
+         {std::size_t{0}, std::size_t{51}, std::size_t{112}, na::sm::kInlineBytes,
+          std::size_t{4096}, std::size_t{16384}, std::size_t{65536}, largest}) {
         for (std::size_t d : {n - 1, n, n + 1}) {
             if (d <= largest) {
                 sizes.push_back(d);
@@ -75,7 +77,8 @@ TEST_CASE("message: all sizes, both lanes, both ways") {
         exchange(a, b, sizes, Lane::unexpected);
         exchange(b, a, sizes, Lane::expected);
         exchange(b, a, sizes, Lane::unexpected);
-        return std::pair{a->stat("sm_attached") + b->stat("sm_attached"), a->stat("sm_bounced") + b->stat("sm_bounced")};
+        return std::pair{a->stat("sm_attached") + b->stat("sm_attached"),
+                         a->stat("sm_bounced") + b->stat("sm_bounced")};
     };
     SECTION("with cross-memory attach") {
         const auto [attached, bounced] = run();
@@ -119,8 +122,10 @@ TEST_CASE("message: many, without loss or disorder") {
     REQUIRE(settle(
         [&] {
             while (sent < kMessages && random.below(300) != 0) {
-                const std::size_t size = random.below(8) == 0 ? random.below(4097) : random.below(300);
-                if (a.try_send(op, b.uri(), Lane::unexpected, sent, data.data(), size).what == Posted::What::again) {
+                const std::size_t size =
+                    random.below(8) == 0 ? random.below(4097) : random.below(300);
+                if (a.try_send(op, b.uri(), Lane::unexpected, sent, data.data(), size).what ==
+                    Posted::What::again) {
                     break;
                 }
                 ++sent;
@@ -141,8 +146,10 @@ TEST_CASE("message: both connect at once") {
     TestOp ops[200];
     int n = 0;
     for (std::uint32_t i = 0; i < 100; ++i) {
-        REQUIRE(a.try_send(ops[n++], b.uri(), Lane::unexpected, i, "ab", 2).what == Posted::What::done);
-        REQUIRE(b.try_send(ops[n++], a.uri(), Lane::unexpected, i, "ba", 2).what == Posted::What::done);
+        REQUIRE(a.try_send(ops[n++], b.uri(), Lane::unexpected, i, "ab", 2).what ==
+                Posted::What::done);
+        REQUIRE(b.try_send(ops[n++], a.uri(), Lane::unexpected, i, "ba", 2).what ==
+                Posted::What::done);
     }
     REQUIRE(settle([&] { return a->messages.size() == 100 && b->messages.size() == 100; }, a, b));
     for (std::uint32_t i = 0; i < 100; ++i) {
@@ -176,7 +183,8 @@ TEST_CASE("message: who does not listen can call, and be answered, but not be ca
     exchange(server, client, {10, 20}, Lane::expected);
     Node other;
     TestOp op;
-    REQUIRE(other.try_send(op, client.uri(), Lane::unexpected, 1, "x", 1).what == Posted::What::done);
+    REQUIRE(other.try_send(op, client.uri(), Lane::unexpected, 1, "x", 1).what ==
+            Posted::What::done);
     CHECK(settle([&] { return other->lost.size() == 1; }, other, client));
     CHECK(client->messages.empty());
 }
@@ -191,8 +199,12 @@ TEST_CASE("message: contexts are addressed one by one") {
     a.send(op, b, Lane::unexpected, 1, "x", 1, 2, 1);
     a.send(op, b, Lane::unexpected, 2, "x", 1, 1, 0);
     a.send(op, b, Lane::unexpected, 3, "x", 1, 0, 0);
-    REQUIRE(settle([&] { return !b.contexts[0]->messages.empty() && !b.contexts[1]->messages.empty() &&
-                                !b.contexts[2]->messages.empty(); }, a, b));
+    REQUIRE(settle(
+        [&] {
+            return !b.contexts[0]->messages.empty() && !b.contexts[1]->messages.empty() &&
+                   !b.contexts[2]->messages.empty();
+        },
+        a, b));
     CHECK(b.contexts[0]->messages[0].tag == 3);
     CHECK(b.contexts[1]->messages[0].tag == 2);
     CHECK(b.contexts[2]->messages[0].tag == 1);
@@ -217,7 +229,8 @@ TEST_CASE("message: before the peer looks, and before it has a context") {
     REQUIRE(domain);
     Node a;
     TestOp op;
-    REQUIRE(a.try_send(op, (*domain)->self_uri(), Lane::unexpected, 5, "early", 5).what == Posted::What::done);
+    REQUIRE(a.try_send(op, (*domain)->self_uri(), Lane::unexpected, 5, "early", 5).what ==
+            Posted::What::done);
     CHECK_FALSE(a->poll() > 5);
     CHECK(a->lost.empty());
 }
@@ -230,16 +243,19 @@ TEST_CASE("message: no room is said, and lifts") {
     const auto data = support::payload(4096, 1);
     for (const std::size_t size : {8U, 4096U}) {
         std::uint32_t sent = 0;
-        while (a.try_send(op, b.uri(), Lane::unexpected, sent, data.data(), size).what == Posted::What::done) {
+        while (a.try_send(op, b.uri(), Lane::unexpected, sent, data.data(), size).what ==
+               Posted::What::done) {
             ++sent;
         }
         CHECK(op.posted.what == Posted::What::again);
         CHECK(sent >= 8);
         // The sleeper is told when there is room again.
         const auto full = [&] {
-            return a.try_send(op, b.uri(), Lane::unexpected, sent, data.data(), size).what == Posted::What::again;
+            return a.try_send(op, b.uri(), Lane::unexpected, sent, data.data(), size).what ==
+                   Posted::What::again;
         };
-        CHECK(settle([&] { return full() && a->plugin->arm() && !readable(a->plugin->wait_fd()); }, a));
+        CHECK(settle([&] { return full() && a->plugin->arm() && !readable(a->plugin->wait_fd()); },
+                     a));
         REQUIRE(settle([&] { return b->messages.size() == sent; }, b));
         CHECK(readable(a->plugin->wait_fd()));
         a.poll();
@@ -292,10 +308,15 @@ TEST_CASE("message: larger than the peer takes") {
     // Before the answer the limit is not known: the peer drops it.
     a.send(op, b, Lane::unexpected, 0, data.data(), 8000);
     REQUIRE(settle([&] { return !b->complaints.empty(); }, a, b));
-    REQUIRE(settle([&] { return a.try_send(op, b.uri(), Lane::unexpected, 0, data.data(), 8000).what == Posted::What::failed; },
-                   a, b));
+    REQUIRE(settle(
+        [&] {
+            return a.try_send(op, b.uri(), Lane::unexpected, 0, data.data(), 8000).what ==
+                   Posted::What::failed;
+        },
+        a, b));
     CHECK(op.posted.status == Status::msgsize);
-    CHECK(a.try_send(op, b.uri(), Lane::expected, 0, data.data(), 100000).status == Status::msgsize);
+    CHECK(a.try_send(op, b.uri(), Lane::expected, 0, data.data(), 100000).status ==
+          Status::msgsize);
     exchange(a, b, {1, 4096}, Lane::unexpected);
     CHECK(b->lost.empty());
 }
@@ -342,7 +363,8 @@ TEST_CASE("message: a sleeper is woken by a newcomer, by a large message, by the
         REQUIRE(settle([&] { return b->messages.size() == 1; }, a, b));
         REQUIRE(asleep(b));
         const auto data = support::payload(100000, 3);
-        REQUIRE(a.try_send(op, b.uri(), Lane::unexpected, 0, data.data(), 100000).what == Posted::What::pending);
+        REQUIRE(a.try_send(op, b.uri(), Lane::unexpected, 0, data.data(), 100000).what ==
+                Posted::What::pending);
         if (a->stat("sm_attached") != 0) {
             REQUIRE(readable(fd));
         }
@@ -361,7 +383,8 @@ TEST_CASE("message: what is posted after arm() wakes the poster itself") {
     REQUIRE(asleep(a));
     const auto data = support::payload(100000, 3);
     TestOp op;
-    REQUIRE(a.try_send(op, b.uri(), Lane::unexpected, 0, data.data(), 100000).what == Posted::What::pending);
+    REQUIRE(a.try_send(op, b.uri(), Lane::unexpected, 0, data.data(), 100000).what ==
+            Posted::What::pending);
     CHECK(support::until([&] { return readable(a->plugin->wait_fd()); }));
     REQUIRE(settle([&] { return op.done() && b->messages.size() == 1; }, a, b));
 }
@@ -380,7 +403,8 @@ TEST_CASE("message: cancel") {
             return;
         }
         TestOp op;
-        REQUIRE(a.try_send(op, b.uri(), Lane::unexpected, 1, data.data(), 100000).what == Posted::What::pending);
+        REQUIRE(a.try_send(op, b.uri(), Lane::unexpected, 1, data.data(), 100000).what ==
+                Posted::What::pending);
         REQUIRE(cancelled(a, op));
         exchange(a, b, {1, 100000, 5}, Lane::unexpected);  // and it never arrives
         CHECK(op.ended == 1);
@@ -392,7 +416,8 @@ TEST_CASE("message: cancel") {
             Node b(spec(400000));
             exchange(a, b, {1}, Lane::unexpected);
             TestOp op;
-            REQUIRE(a.try_send(op, b.uri(), Lane::expected, 1, data.data(), 400000).what == Posted::What::pending);
+            REQUIRE(a.try_send(op, b.uri(), Lane::expected, 1, data.data(), 400000).what ==
+                    Posted::What::pending);
             for (int i = 0; i < polls && !op.done(); ++i) {
                 a.poll();
                 if (i % 2 != 0) {
@@ -420,7 +445,8 @@ TEST_CASE("message: cancel") {
         Node a(spec(400000));
         Node b(spec(400000));
         TestOp op;
-        REQUIRE(a.try_send(op, b.uri(), Lane::unexpected, 1, data.data(), 400000).what == Posted::What::pending);
+        REQUIRE(a.try_send(op, b.uri(), Lane::unexpected, 1, data.data(), 400000).what ==
+                Posted::What::pending);
         REQUIRE(cancelled(a, op));
         exchange(a, b, {1, 400000}, Lane::unexpected);
     }
@@ -440,14 +466,21 @@ TEST_CASE("message: the end of a peer ends everything that waits for it, and it 
         exchange(a, c, {1}, Lane::unexpected);
         // b's last words count.
         TestOp last;
-        REQUIRE(b->try_send(last, a.uri(), Lane::unexpected, 77, "bye", 3).what == Posted::What::done);
+        REQUIRE(b->try_send(last, a.uri(), Lane::unexpected, 77, "bye", 3).what ==
+                Posted::What::done);
         TestOp ops[70];
         for (auto& op : ops) {
-            REQUIRE(a.try_send(op, b->uri(), Lane::unexpected, 1, data.data(), 400000).what == Posted::What::pending);
+            REQUIRE(a.try_send(op, b->uri(), Lane::unexpected, 1, data.data(), 400000).what ==
+                    Posted::What::pending);
         }
         a.poll();
         b.reset();
-        REQUIRE(settle([&] { return std::all_of(std::begin(ops), std::end(ops), [](const TestOp& o) { return o.done(); }); }, a));
+        REQUIRE(settle(
+            [&] {
+                return std::all_of(std::begin(ops), std::end(ops),
+                                   [](const TestOp& o) { return o.done(); });
+            },
+            a));
         for (const auto& op : ops) {
             CHECK(op.how.status == Status::hostunreach);
         }
@@ -459,7 +492,8 @@ TEST_CASE("message: the end of a peer ends everything that waits for it, and it 
         CHECK(a->lost[0].second == Status::hostunreach);
         exchange(a, c, {1, 100000}, Lane::unexpected);
         // Nobody there now; then somebody is.
-        CHECK(a.try_send(ops[0], "sm://" + named.host, Lane::unexpected, 1, "x", 1).status == Status::hostunreach);
+        CHECK(a.try_send(ops[0], "sm://" + named.host, Lane::unexpected, 1, "x", 1).status ==
+              Status::hostunreach);
         b = std::make_unique<Node>(named);
         exchange(a, *b, {1, 400000}, Lane::unexpected);
         exchange(*b, a, {1, 400000}, Lane::unexpected);
@@ -474,7 +508,9 @@ TEST_CASE("message: dropping a peer") {
         TestOp op;
         REQUIRE(a.try_send(op, b->uri(), Lane::unexpected, 5, "x", 1).what == Posted::What::done);
         a.drop(b->uri());
-        REQUIRE(settle([&] { return (*b)->messages.size() == 1 && (*b)->stat("sm_connections") == 0; }, a, *b));
+        REQUIRE(
+            settle([&] { return (*b)->messages.size() == 1 && (*b)->stat("sm_connections") == 0; },
+                   a, *b));
         CHECK((*b)->lost.empty());
         CHECK(settle([&] { return a->stat("sm_connections") == 0; }, a, *b));
         (*b)->messages.clear();
@@ -522,7 +558,9 @@ TEST_CASE("message: more peers than hot rings, and rings go cold and hot") {
     for (int round = 0; round < 3000; ++round) {
         const std::size_t i = random.below(clients.size());
         for (std::uint64_t n = random.below(5); n != 0; --n) {
-            if (clients[i]->try_send(op, server.uri(), Lane::unexpected, sent[i], "hello", 5).what == Posted::What::done) {
+            if (clients[i]
+                    ->try_send(op, server.uri(), Lane::unexpected, sent[i], "hello", 5)
+                    .what == Posted::What::done) {
                 ++sent[i];
                 ++total;
             }
@@ -545,11 +583,13 @@ TEST_CASE("message: no system calls while both sides are awake") {
     exchange(a, b, {1}, Lane::unexpected);
     exchange(b, a, {1}, Lane::expected);
     TestOp op;
-    const auto before = a->stat("sm_system_calls") + b->stat("sm_system_calls") + a->stat("sm_knocks") + b->stat("sm_knocks");
+    const auto before = a->stat("sm_system_calls") + b->stat("sm_system_calls") +
+                        a->stat("sm_knocks") + b->stat("sm_knocks");
     const auto start = std::chrono::steady_clock::now();
     constexpr int kCalls = 20000;
     for (int i = 0; i < kCalls; ++i) {
-        REQUIRE(a.try_send(op, b.uri(), Lane::unexpected, 1, "question", 8).what == Posted::What::done);
+        REQUIRE(a.try_send(op, b.uri(), Lane::unexpected, 1, "question", 8).what ==
+                Posted::What::done);
         while (b->messages.empty()) {
             b.poll();
         }
@@ -560,9 +600,10 @@ TEST_CASE("message: no system calls while both sides are awake") {
         }
         a->messages.clear();
     }
-    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
-    const auto calls =
-        a->stat("sm_system_calls") + b->stat("sm_system_calls") + a->stat("sm_knocks") + b->stat("sm_knocks") - before;
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now() - start);
+    const auto calls = a->stat("sm_system_calls") + b->stat("sm_system_calls") +
+                       a->stat("sm_knocks") + b->stat("sm_knocks") - before;
     // Once a millisecond on each side, whatever the number of messages.
     CHECK(calls <= 2 * static_cast<std::uint64_t>(took.count()) + 4);
 }

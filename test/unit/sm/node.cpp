@@ -13,12 +13,15 @@ TestContext::TestContext(Node& node_, std::uint8_t id) : node(node_) {
     plugin = std::move(*made);
 }
 
-na::plugin::Arrival* TestContext::arrive(Lane lane, na::plugin::Peer& source, std::uint32_t tag, std::size_t size) {
+na::plugin::Arrival* TestContext::arrive(Lane lane, na::plugin::Peer& source, std::uint32_t tag,
+                                         std::size_t size) {
     if (refuse) {
         return nullptr;
     }
     auto* l = new Landing;
-    l->message = {lane, source.uri(), &source, tag, std::vector<std::byte>(skip_data ? 0 : size), Status::success};
+    l->message = {
+        lane,           source.uri(), &source, tag, std::vector<std::byte>(skip_data ? 0 : size),
+        Status::success};
     l->data = skip_data ? nullptr : l->message.data.data();
     ++landing;
     return l;
@@ -111,8 +114,9 @@ void Node::drop(const std::string& uri) {
     }
 }
 
-Posted Node::try_send(TestOp& op, const std::string& to, Lane lane, std::uint32_t tag, const void* data, std::size_t size,
-                      std::uint8_t target, std::size_t context) {
+Posted Node::try_send(TestOp& op, const std::string& to, Lane lane, std::uint32_t tag,
+                      const void* data, std::size_t size, std::uint8_t target,
+                      std::size_t context) {
     op.kind = lane == Lane::unexpected ? OpKind::send_unexpected : OpKind::send_expected;
     op.target_id = target;
     op.tag = tag;
@@ -128,18 +132,22 @@ Posted Node::try_send(TestOp& op, const std::string& to, Lane lane, std::uint32_
     return op.posted;
 }
 
-void Node::send(TestOp& op, Node& to, Lane lane, std::uint32_t tag, const void* data, std::size_t size, std::uint8_t target,
-                std::size_t context) {
+void Node::send(TestOp& op, Node& to, Lane lane, std::uint32_t tag, const void* data,
+                std::size_t size, std::uint8_t target, std::size_t context) {
     const bool ok = settle(
-        [&] { return try_send(op, to.uri(), lane, tag, data, size, target, context).what != Posted::What::again; }, *this,
-        to);
+        [&] {
+            return try_send(op, to.uri(), lane, tag, data, size, target, context).what !=
+                   Posted::What::again;
+        },
+        *this, to);
     if (!ok || op.posted.what == Posted::What::failed) {
         throw std::runtime_error(std::string("send: ") + na::to_string(op.posted.status));
     }
 }
 
-Posted Node::transfer(TestOp& op, OpKind kind, const std::string& to, na::plugin::Region& local, std::uint64_t local_offset,
-                      na::plugin::Region& remote, std::uint64_t remote_offset, std::uint64_t size, std::uint8_t target) {
+Posted Node::transfer(TestOp& op, OpKind kind, const std::string& to, na::plugin::Region& local,
+                      std::uint64_t local_offset, na::plugin::Region& remote,
+                      std::uint64_t remote_offset, std::uint64_t size, std::uint8_t target) {
     op.kind = kind;
     op.target_id = target;
     op.length = size;
@@ -162,7 +170,8 @@ std::unique_ptr<na::plugin::Region> Node::region(void* base, std::size_t size, A
     return region({na::Segment{base, size}}, access);
 }
 
-std::unique_ptr<na::plugin::Region> Node::region(const std::vector<na::Segment>& segments, Access access) {
+std::unique_ptr<na::plugin::Region> Node::region(const std::vector<na::Segment>& segments,
+                                                 Access access) {
     auto made = domain->register_memory(segments, access, na::MemoryKind::host, 0);
     if (!made) {
         throw std::runtime_error(made.error().message);
@@ -170,7 +179,8 @@ std::unique_ptr<na::plugin::Region> Node::region(const std::vector<na::Segment>&
     return std::move(*made);
 }
 
-std::unique_ptr<na::plugin::Region> Node::decode(const na::plugin::Region& theirs, std::uint64_t length) {
+std::unique_ptr<na::plugin::Region> Node::decode(const na::plugin::Region& theirs,
+                                                 std::uint64_t length) {
     std::vector<std::byte> bytes(theirs.encode({}));
     theirs.encode(bytes);
     auto made = domain->decode_region(bytes, length);

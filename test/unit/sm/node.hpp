@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An sm endpoint without the core: a Domain, its contexts, and a Sink that records what it is told. One thread.
+// An sm endpoint without the core: a Domain, its contexts, and a Sink that records what it is told.
+// One thread.
 #pragma once
 
 #include <deque>
@@ -25,7 +26,8 @@ using na::OpKind;
 using na::Status;
 using na::plugin::Posted;
 
-inline const na::plugin::OpenSpec kDefaults{.protocol = "sm", .host = "", .listen = true, .info = {}};
+inline const na::plugin::OpenSpec kDefaults{
+    .protocol = "sm", .host = "", .listen = true, .info = {}};
 
 inline na::plugin::OpenSpec spec(std::size_t max_message = 0, std::uint8_t contexts = 1) {
     na::plugin::OpenSpec s = kDefaults;
@@ -65,11 +67,14 @@ class TestContext final : public na::plugin::Sink {
         ++t.ended;
         t.how = how;
     }
-    na::plugin::Arrival* arrive(Lane lane, na::plugin::Peer& source, std::uint32_t tag, std::size_t size) override;
+    na::plugin::Arrival* arrive(Lane lane, na::plugin::Peer& source, std::uint32_t tag,
+                                std::size_t size) override;
     void finish(na::plugin::Arrival* arrival, Status status) override;
     na::plugin::Peer* source(std::span<const std::byte> identity) override;
     void release(na::plugin::Peer& peer) override;
-    void peer_lost(na::plugin::Peer& peer, Status why) override { lost.emplace_back(peer.uri(), why); }
+    void peer_lost(na::plugin::Peer& peer, Status why) override {
+        lost.emplace_back(peer.uri(), why);
+    }
     void dropped(const char* what) override { complaints.emplace_back(what); }
 
     std::size_t poll() { return plugin->progress(); }
@@ -111,18 +116,21 @@ class Node {
     }
 
     // Posts; `again` is tried again until it is something else.
-    void send(TestOp& op, Node& to, Lane lane, std::uint32_t tag, const void* data, std::size_t size,
-              std::uint8_t target = 0, std::size_t context = 0);
-    Posted try_send(TestOp& op, const std::string& to, Lane lane, std::uint32_t tag, const void* data,
-                    std::size_t size, std::uint8_t target = 0, std::size_t context = 0);
+    void send(TestOp& op, Node& to, Lane lane, std::uint32_t tag, const void* data,
+              std::size_t size, std::uint8_t target = 0, std::size_t context = 0);
+    Posted try_send(TestOp& op, const std::string& to, Lane lane, std::uint32_t tag,
+                    const void* data, std::size_t size, std::uint8_t target = 0,
+                    std::size_t context = 0);
     Posted transfer(TestOp& op, OpKind kind, const std::string& to, na::plugin::Region& local,
-                    std::uint64_t local_offset, na::plugin::Region& remote, std::uint64_t remote_offset,
-                    std::uint64_t size, std::uint8_t target = 0);
-    std::unique_ptr<na::plugin::Region> region(void* base, std::size_t size, Access access = Access::read_write);
+                    std::uint64_t local_offset, na::plugin::Region& remote,
+                    std::uint64_t remote_offset, std::uint64_t size, std::uint8_t target = 0);
+    std::unique_ptr<na::plugin::Region> region(void* base, std::size_t size,
+                                               Access access = Access::read_write);
     std::unique_ptr<na::plugin::Region> region(const std::vector<na::Segment>& segments,
                                                Access access = Access::read_write);
     // As this node sees another's region.
-    std::unique_ptr<na::plugin::Region> decode(const na::plugin::Region& theirs, std::uint64_t length);
+    std::unique_ptr<na::plugin::Region> decode(const na::plugin::Region& theirs,
+                                               std::uint64_t length);
 
     struct Known {
         std::unique_ptr<na::plugin::Peer> peer;

@@ -4,22 +4,23 @@
 #include <cstring>
 #include <vector>
 
-#include <catch2/catch.hpp>
 #include <sys/uio.h>
+#include <catch2/catch.hpp>
 
 #include "support/options.hpp"
 #include "unit/sm/node.hpp"
 
 using namespace na::sm;
-using sm_test::Node;
 using na::Access;
 using na::Segment;
 using na::Status;
+using sm_test::Node;
 
 namespace {
 
 // Cuts [0, bytes) of `memory` into pieces.
-std::vector<Segment> cut(std::vector<std::byte>& memory, support::Random& random, std::size_t pieces) {
+std::vector<Segment> cut(std::vector<std::byte>& memory, support::Random& random,
+                         std::size_t pieces) {
     std::vector<Segment> list;
     std::size_t at = 0;
     for (std::size_t i = 0; i < pieces; ++i) {
@@ -37,7 +38,8 @@ TEST_CASE("segments: any range of any list") {
     support::Random random(support::options().seed);
     for (int round = 0; round < 300; ++round) {
         std::vector<std::byte> memory = support::payload(1 + random.below(5000), 1);
-        const SegmentList list(cut(memory, random, 1 + random.below(std::min<std::size_t>(memory.size(), 40))));
+        const SegmentList list(
+            cut(memory, random, 1 + random.below(std::min<std::size_t>(memory.size(), 40))));
         REQUIRE(list.length() == memory.size());
         const std::size_t offset = random.below(memory.size());
         const std::size_t bytes = random.below(memory.size() - offset + 1);
@@ -65,7 +67,8 @@ TEST_CASE("segments: any range of any list") {
         }
 
         std::vector<std::byte> target(memory.size());
-        const SegmentList other(cut(target, random, 1 + random.below(std::min<std::size_t>(target.size(), 40))));
+        const SegmentList other(
+            cut(target, random, 1 + random.below(std::min<std::size_t>(target.size(), 40))));
         const std::size_t to = random.below(target.size() - bytes + 1);
         copy_lists(list, offset, other, to, bytes);
         REQUIRE((bytes == 0 || std::memcmp(target.data() + to, flat.data(), bytes) == 0));
@@ -87,14 +90,16 @@ TEST_CASE("region: encoding") {
             CHECK(list.length() == memory.size());
             CHECK(list.segments().size() == pieces);
             CHECK(list.segments()[0].base == memory.data());
-            CHECK(static_cast<const Region&>(*remote).key == static_cast<const Region&>(*local).key);
+            CHECK(static_cast<const Region&>(*remote).key ==
+                  static_cast<const Region&>(*local).key);
         }
     }
     SECTION("too small a buffer is not touched") {
         auto local = node.region(memory.data(), memory.size());
         std::vector<std::byte> bytes(local->encode({}) - 1, std::byte{7});
         CHECK(local->encode(bytes) == bytes.size() + 1);
-        CHECK(std::count(bytes.begin(), bytes.end(), std::byte{7}) == static_cast<std::ptrdiff_t>(bytes.size()));
+        CHECK(std::count(bytes.begin(), bytes.end(), std::byte{7}) ==
+              static_cast<std::ptrdiff_t>(bytes.size()));
     }
     SECTION("anything else is refused") {
         auto local = node.region(cut(memory, random, 3));

@@ -18,7 +18,8 @@ namespace {
 
 struct Ring {
     explicit Ring(std::uint32_t start = 0) : memory(std::make_unique<Direction>()) {
-        // As a new memfd would be, and where the ring has been through its laps up to `start`, as those left it.
+        // As a new memfd would be, and where the ring has been through its laps up to `start`, as
+        // those left it.
         memory->consumer.consumed = start;
         for (std::uint32_t i = 0; start != 0 && i < kRingLines; ++i) {
             const std::uint32_t position = start - kRingLines + i;
@@ -126,13 +127,17 @@ TEST_CASE("ring: a consumer that claims too much is found out") {
     for (std::uint32_t i = 0; i < 10; ++i) {
         REQUIRE(write(ring.out, 0, i));
     }
-    SECTION("more than was written") { ring.memory->consumer.consumed = 11; }
+    SECTION("more than was written") {
+        ring.memory->consumer.consumed = 11;
+    }
     SECTION("backwards") {
         ring.memory->consumer.consumed = 5;
         REQUIRE(ring.out.refresh());
         ring.memory->consumer.consumed = 4;
     }
-    SECTION("far away") { ring.memory->consumer.consumed = 0x80000000U; }
+    SECTION("far away") {
+        ring.memory->consumer.consumed = 0x80000000U;
+    }
     REQUIRE_FALSE(ring.out.refresh());
     REQUIRE(ring.out.broken());
 }

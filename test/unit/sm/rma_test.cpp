@@ -17,12 +17,14 @@ struct NoAttach {
     ~NoAttach() { unsetenv("NA_SM_CMA"); }
 };
 
-std::vector<na::Segment> cut(std::byte* memory, std::size_t size, support::Random& random, std::size_t pieces) {
+std::vector<na::Segment> cut(std::byte* memory, std::size_t size, support::Random& random,
+                             std::size_t pieces) {
     std::vector<na::Segment> list;
     std::size_t at = 0;
     for (std::size_t i = 0; i < pieces; ++i) {
         const std::size_t left = size - at - (pieces - i - 1);
-        const std::size_t n = i + 1 == pieces ? left : 1 + random.below(std::min(left, 2 * size / pieces));
+        const std::size_t n =
+            i + 1 == pieces ? left : 1 + random.below(std::min(left, 2 * size / pieces));
         list.push_back({memory + at, n});
         at += n;
     }
@@ -30,7 +32,8 @@ std::vector<na::Segment> cut(std::byte* memory, std::size_t size, support::Rando
 }
 
 // Random puts and gets between a's memory and b's, checked against a copy.
-void churn(Node& a, Node& b, std::byte* mine, std::byte* theirs, std::size_t size, std::size_t pieces, int rounds) {
+void churn(Node& a, Node& b, std::byte* mine, std::byte* theirs, std::size_t size,
+           std::size_t pieces, int rounds) {
     support::Random random(support::options().seed + pieces);
     support::fill(mine, size, 1);
     support::fill(theirs, size, 2);
@@ -40,12 +43,15 @@ void churn(Node& a, Node& b, std::byte* mine, std::byte* theirs, std::size_t siz
     auto exported = b.region(cut(theirs, size, random, pieces));
     auto remote = a.decode(*exported, size);
     for (int i = 0; i < rounds; ++i) {
-        const std::size_t n = 1 + (random.below(4) == 0 ? random.below(size) : random.below(std::min<std::size_t>(size, 5000)));
+        const std::size_t n =
+            1 + (random.below(4) == 0 ? random.below(size)
+                                      : random.below(std::min<std::size_t>(size, 5000)));
         const std::size_t here = random.below(size - n + 1);
         const std::size_t there = random.below(size - n + 1);
         const OpKind kind = random.below(2) == 0 ? OpKind::put : OpKind::get;
         TestOp op;
-        REQUIRE(a.transfer(op, kind, b.uri(), *local, here, *remote, there, n).what != Posted::What::failed);
+        REQUIRE(a.transfer(op, kind, b.uri(), *local, here, *remote, there, n).what !=
+                Posted::What::failed);
         REQUIRE(settle([&] { return op.done(); }, a, b));
         REQUIRE(op.how.status == Status::success);
         if (kind == OpKind::put) {
@@ -100,8 +106,10 @@ TEST_CASE("rma: any ranges over any segments") {
                 REQUIRE(settle(
                     [&] {
                         TestOp op;
-                        REQUIRE(a.transfer(op, kind, b.uri(), *local, 0, *remote, 0, 10).what != Posted::What::failed);
-                        return settle([&] { return op.done(); }, a, b) && a->stat("sm_rma_shared") > before;
+                        REQUIRE(a.transfer(op, kind, b.uri(), *local, 0, *remote, 0, 10).what !=
+                                Posted::What::failed);
+                        return settle([&] { return op.done(); }, a, b) &&
+                               a->stat("sm_rma_shared") > before;
                     },
                     a, b));
             }
@@ -134,16 +142,24 @@ TEST_CASE("rma: large ones go piece by piece, many at a time") {
         auto remote = a.decode(*exported, kSize);
         support::fill(mine, 7);
         TestOp whole;
-        REQUIRE(a.transfer(whole, OpKind::put, b.uri(), *local, 0, *remote, 0, kSize).what == Posted::What::pending);
+        REQUIRE(a.transfer(whole, OpKind::put, b.uri(), *local, 0, *remote, 0, kSize).what ==
+                Posted::What::pending);
         REQUIRE(settle([&] { return whole.done(); }, a, b));
         CHECK(mine == theirs);
         support::fill(theirs, 8);
         std::vector<TestOp> ops(200);
         const std::size_t n = kSize / ops.size();
         for (std::size_t i = 0; i < ops.size(); ++i) {
-            REQUIRE(a.transfer(ops[i], OpKind::get, b.uri(), *local, i * n, *remote, i * n, n).what != Posted::What::failed);
+            REQUIRE(
+                a.transfer(ops[i], OpKind::get, b.uri(), *local, i * n, *remote, i * n, n).what !=
+                Posted::What::failed);
         }
-        REQUIRE(settle([&] { return std::all_of(ops.begin(), ops.end(), [](const TestOp& o) { return o.done(); }); }, a, b));
+        REQUIRE(settle(
+            [&] {
+                return std::all_of(ops.begin(), ops.end(),
+                                   [](const TestOp& o) { return o.done(); });
+            },
+            a, b));
         CHECK(std::memcmp(mine.data(), theirs.data(), n * ops.size()) == 0);
     }
 }
@@ -157,9 +173,11 @@ TEST_CASE("rma: what the owner does not allow") {
         Node a;
         Node b;
         auto local = a.region(mine.data(), mine.size());
-        const auto attempt = [&](OpKind kind, na::plugin::Region& remote, std::uint64_t offset, std::uint64_t n) {
+        const auto attempt = [&](OpKind kind, na::plugin::Region& remote, std::uint64_t offset,
+                                 std::uint64_t n) {
             TestOp op;
-            REQUIRE(a.transfer(op, kind, b.uri(), *local, 0, remote, offset, n).what == Posted::What::pending);
+            REQUIRE(a.transfer(op, kind, b.uri(), *local, 0, remote, offset, n).what ==
+                    Posted::What::pending);
             REQUIRE(settle([&] { return op.done(); }, a, b));
             return op.how.status;
         };
@@ -195,7 +213,9 @@ TEST_CASE("rma: what the owner does not allow") {
         REQUIRE(settle([&] { return p.what == Posted::What::failed || op.done(); }, a, b));
         CHECK((p.what == Posted::What::failed ? p.status : op.how.status) != Status::success);
     }
-    SECTION("the allocator's memory: no descriptor without a region's key, none for writing without the right") {
+    SECTION(
+        "the allocator's memory: no descriptor without a region's key, none for writing without "
+        "the right") {
         NoAttach off;
         Node a;
         Node b;
@@ -208,10 +228,12 @@ TEST_CASE("rma: what the owner does not allow") {
         forged.allocation_base = known.allocation_base;
         auto remote = a.decode(*exported, 10000);
         TestOp op;
-        REQUIRE(a.transfer(op, OpKind::get, b.uri(), *local, 0, forged, 0, 100).what == Posted::What::pending);
+        REQUIRE(a.transfer(op, OpKind::get, b.uri(), *local, 0, forged, 0, 100).what ==
+                Posted::What::pending);
         REQUIRE(settle([&] { return op.done(); }, a, b));
         CHECK(op.how.status == Status::noentry);
-        REQUIRE(a.transfer(op, OpKind::put, b.uri(), *local, 0, *remote, 0, 100).what == Posted::What::pending);
+        REQUIRE(a.transfer(op, OpKind::put, b.uri(), *local, 0, *remote, 0, 100).what ==
+                Posted::What::pending);
         REQUIRE(settle([&] { return op.done(); }, a, b));
         CHECK(op.how.status == Status::permission);
         CHECK(a->stat("sm_rma_shared") == 0);
@@ -228,7 +250,8 @@ TEST_CASE("rma: what the owner does not allow") {
         auto remote = a.decode(*exported, 4096);
         TestOp op;
         const auto get = [&](na::plugin::Region& r, std::uint64_t n) {
-            REQUIRE(a.transfer(op, OpKind::get, b.uri(), *local, 0, r, 0, n).what != Posted::What::failed);
+            REQUIRE(a.transfer(op, OpKind::get, b.uri(), *local, 0, r, 0, n).what !=
+                    Posted::What::failed);
             REQUIRE(settle([&] { return op.done(); }, a, b));
             return op.how.status;
         };
@@ -254,8 +277,10 @@ TEST_CASE("rma: freed allocations leave the peers") {
         REQUIRE(settle(
             [&] {
                 TestOp op;
-                REQUIRE(a.transfer(op, OpKind::get, b.uri(), *local, 0, *remote, 0, 8192).what != Posted::What::failed);
-                return settle([&] { return op.done(); }, a, b) && a->stat("sm_rma_shared") > shared_before;
+                REQUIRE(a.transfer(op, OpKind::get, b.uri(), *local, 0, *remote, 0, 8192).what !=
+                        Posted::What::failed);
+                return settle([&] { return op.done(); }, a, b) &&
+                       a->stat("sm_rma_shared") > shared_before;
             },
             a, b));
         exported.reset();
@@ -282,8 +307,10 @@ TEST_CASE("rma: cancel, and the end of the peer") {
                 auto remote = a.decode(*exported, kSize);
                 TestOp cancelled;
                 TestOp lost;
-                REQUIRE(a.transfer(cancelled, kind, b->uri(), *local, 0, *remote, 0, kSize).what == Posted::What::pending);
-                REQUIRE(a.transfer(lost, kind, b->uri(), *local, 0, *remote, 0, kSize).what == Posted::What::pending);
+                REQUIRE(a.transfer(cancelled, kind, b->uri(), *local, 0, *remote, 0, kSize).what ==
+                        Posted::What::pending);
+                REQUIRE(a.transfer(lost, kind, b->uri(), *local, 0, *remote, 0, kSize).what ==
+                        Posted::What::pending);
                 for (int i = 0; i < polls; ++i) {
                     a.poll();
                     b->poll();
@@ -297,8 +324,8 @@ TEST_CASE("rma: cancel, and the end of the peer") {
                 exported.reset();
                 b.reset();
                 REQUIRE(settle([&] { return lost.done(); }, a));
-                CHECK((lost.how.status == Status::hostunreach || lost.how.status == Status::success ||
-                       lost.how.status == Status::noentry));
+                CHECK((lost.how.status == Status::hostunreach ||
+                       lost.how.status == Status::success || lost.how.status == Status::noentry));
                 CHECK(cancelled.ended == 1);
             }
         }

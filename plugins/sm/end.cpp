@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How connections end: the peer hangs up, breaks the protocol, or is dropped here.
+#include <new>
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "plugins/sm/context.hpp"
+
+namespace na::sm {
+
+void Context::fail(Connection& c, const char* what) noexcept {
+    ++stats_.bad_input;
+    sink_.dropped(what);
+    hang_up(c, Status::hostunreach);
+    c.state = Connection::State::closed;
+}
+
+void Context::hang_up(Connection& c, Status why) noexcept {
+    if (c.state != Connection::State::open) {
+        return;
+    }
+    c.state = Connection::State::draining;
+    c.why = why;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, c.socket.get(), nullptr);
+    // The peer notices at once, and its messages from now on have no reader.
+    shutdown(c.socket.get(), SHUT_RDWR);
+    dying_.push_back(&c);
+    chores_ |= kDying;
+}
+
+std::size_t Context::bury() noexcept {
+    std::size_t events = 0;
+    for (std::size_t i = 0; i < dying_.size();) {
+        Connection& c = *dying_[i];
+        // Messages that were published before the end still count; those that the core has no room
+        // for now, later.
+        events += drain(c);
+        if (c.state == Connection::State::draining && c.stalled()) {
+            ++i;
+            continue;
+        }
+        c.state = Connection::State::closed;
+        dying_[i] = dying_.back();
+        dying_.pop_back();
+        bury(c);
+        ++events;
+    }
+    if (dying_.empty()) {
+        chores_ &= ~kDying;
+    }
+    return events;
+}
+
+// Takes what was published, but not what a peer might go on to publish.
+std::size_t Context::drain(Connection& c) noexcept {
+    std::size_t events = 0;
+    while (c.drained < kRingLines) {
+        const std::size_t n = c.receive(kBudget);
+        if (n == 0) {
+            break;
+        }
+        events += n;
+        c.drained += static_cast<std::uint32_t>(n);
+    }
+    return events;
+}
+
+void Context::bury(Connection& c) noexcept {
+    const std::unique_ptr<Connection> owned = std::move(slots_[c.number]);
+    cool(c);
+    const auto forget = [&](std::vector<Connection*>& list, bool& member) {
+        if (std::exchange(member, false)) {
+            std::erase(list, &c);
+        }
+    };
+    forget(work_, c.in_work);
+    forget(starved_, c.is_starved);
+    free_slots_.push_back(c.number);
+    --connections_;
+    end_copies(c, c.why, true);
+    c.end_all(c.why, true);
+    Peer* peer = std::exchange(c.peer, nullptr);
+    if (peer == nullptr) {
+        --orphans_;
+        return;
+    }
+    Link& link = peer->link(id_);
+    std::erase(link.all, &c);
+    if (link.to(c.remote_context) == &c) {
+        link.set(c.remote_context, nullptr);
+    }
+    if (!c.silent) {
+        ++stats_.lost;
+        // What the peer published on its other connections came before its end.
+        for (Connection* other : link.all) {
+            drain(*other);
+            other->drained = 0;
+        }
+        sink_.peer_lost(*peer, c.why);
+    }
+    if (c.holds_source) {
+        sink_.release(*peer);
+    }
+}
+
+// The user lets go of the peer, the peer perhaps not of us: it is told, and its messages are taken
+// until it closes, so that none is lost that was on its way.
+void Context::drop(plugin::Peer& dropped) {
+    auto& peer = static_cast<Peer&>(dropped);
+    Link& link = peer.link(id_);
+    for (Connection* c : std::exchange(link.all, {})) {
+        c->peer = nullptr;
+        c->holds_source = false;
+        ++orphans_;
+        const ByeMessage bye{Control::bye};
+        if (c->state == Connection::State::open && orphans_ <= kMaxOrphans &&
+            send_message(c->socket.get(), &bye, sizeof bye) == 0) {
+            try {
+                c->name = peer.name();
+                continue;
+            } catch (const std::bad_alloc&) {
+            }
+        }
+        hang_up(*c, Status::hostunreach);
+        c->state = Connection::State::closed;
+    }
+    link.first = nullptr;
+    link.others.clear();
+}
+
+bool Context::adopted(Connection& c, Lane lane) noexcept {
+    Link& link = c.peer->link(id_);
+    try {
+        link.all.push_back(&c);
+        // A peer that sent an unexpected message keeps the connection: see on_bye().
+        if (lane == Lane::unexpected && link.to(c.remote_context) == nullptr) {
+            link.set(c.remote_context, &c);
+        }
+    } catch (const std::bad_alloc&) {
+        std::erase(link.all, &c);
+        return false;
+    }
+    --orphans_;
+    return true;
+}
+
+}  // namespace na::sm

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One poll: the hot rings, the ready map, and now and then everything else.
+#include <algorithm>
+#include <bit>
+
+#include <time.h>
+
+#include "plugins/sm/context.hpp"
+
+namespace na::sm {
+namespace {
+
+// How often the sockets are looked at: under traffic, and when nothing has come for a while. A peer
+// that is only held up by the scheduler should not make us spend system calls on waiting for it.
+constexpr std::int64_t kBusyInterval = 1'000'000;
+constexpr std::int64_t kIdleInterval = 20'000;
+constexpr std::int64_t kIdleAfter = 10'000'000;
+// The clock is read every so many polls, less often the faster they follow each other.
+constexpr std::int64_t kClockInterval = 2'000;
+constexpr std::uint32_t kMaxClockEvery = 256;
+// Cold rings looked at per look at the sockets, in case a peer has tampered with the ready map.
+constexpr std::uint32_t kSweepStep = 64;
+// A hot ring may be displaced when it had nothing for so many polls.
+constexpr std::uint32_t kIdlePolls = 64;
+
+}  // namespace
+
+std::size_t Context::progress() {
+    std::size_t events = 0;
+    ++polls_;
+    if ((chores_ & kArmed) != 0) [[unlikely]] {
+        disarm();
+    }
+    for (std::uint32_t i = 0; i < hot_count_; ++i) {
+        Hot& hot = hot_[i];
+        if (hot.word->load(std::memory_order_acquire) == hot.expected) {
+            events += receive_hot(hot);
+        }
+    }
+    if (ready_->summary.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+        events += receive_ready();
+    }
+    if (--countdown_ == 0) [[unlikely]] {
+        events += tick();
+    }
+    if (chores_ != 0) [[unlikely]] {
+        events += chores();
+    }
+    return events;
+}
+
+std::size_t Context::receive_hot(Hot& hot) noexcept {
+    const std::size_t n = hot.connection->receive(kBudget);
+    if (n == 0) {
+        return 0;  // its first line only, or no room for it: still what we watch
+    }
+    hot.word = hot.connection->rx().word();
+    hot.expected = hot.connection->rx().expected();
+    hot.used = polls_;
+    return n;
+}
+
+std::size_t Context::receive_cold(Connection& c) noexcept {
+    if (c.state == Connection::State::closed || !c.rx().ready()) {
+        return 0;
+    }
+    if (c.hot_index >= 0) {
+        return receive_hot(hot_[c.hot_index]);
+    }
+    const std::size_t n = c.receive(kBudget);
+    heat(c);
+    return n;
+}
+
+std::size_t Context::receive_ready() noexcept {
+    ++stats_.ready_polls;
+    std::size_t events = 0;
+    for (std::uint64_t words = ready_->summary.exchange(0); words != 0; words &= words - 1) {
+        const auto w = static_cast<std::uint32_t>(std::countr_zero(words));
+        std::uint64_t bits = ready_->leaf[w].exchange(0);
+        full_fence();
+        for (; bits != 0; bits &= bits - 1) {
+            const std::uint32_t bit = w * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
+            for (std::size_t n = bit; n < slots_.size(); n += kReadyBits) {
+                if (slots_[n] != nullptr) {
+                    events += receive_cold(*slots_[n]);
+                }
+            }
+        }
+    }
+    return events;
+}
+
+void Context::look_again(Connection& c) noexcept {
+    const std::uint32_t bit = c.number % kReadyBits;
+    ready_->leaf[bit / 64].fetch_or(std::uint64_t{1} << (bit % 64));
+    ready_->summary.fetch_or(std::uint64_t{1} << (bit / 64));
+}
+
+// --- hot rings
+// -------------------------------------------------------------------------------------
+
+// Makes a ring that just had something hot, if there is room, or a hot one that has been idle.
+void Context::heat(Connection& c) noexcept {
+    if (c.state != Connection::State::open || c.hot_index >= 0) {
+        return;
+    }
+    if (hot_count_ == kHot) {
+        Hot* oldest = &hot_[0];
+        for (Hot& h : hot_) {
+            if (polls_ - h.used > polls_ - oldest->used) {
+                oldest = &h;
+            }
+        }
+        if (polls_ - oldest->used < kIdlePolls) {
+            return;
+        }
+        cool(*oldest->connection);
+    }
+    c.hot_index = static_cast<std::int8_t>(hot_count_);
+    hot_[hot_count_++] = {c.rx().word(), c.rx().expected(), polls_, &c};
+    c.rx().set_hot(true);
+}
+
+void Context::cool(Connection& c) noexcept {
+    if (c.hot_index < 0) {
+        return;
+    }
+    const auto index = static_cast<std::uint32_t>(c.hot_index);
+    c.hot_index = -1;
+    hot_[index] = hot_[--hot_count_];
+    if (index != hot_count_) {
+        hot_[index].connection->hot_index = static_cast<std::int8_t>(index);
+    }
+    c.rx().set_hot(false);
+    full_fence();
+    if (c.rx().ready()) {
+        look_again(c);
+    }
+}
+
+// --- clock
+// -----------------------------------------------------------------------------------------
+
+std::int64_t Context::now() noexcept {
+    timespec t{};
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1'000'000'000 + t.tv_nsec;
+}
+
+std::size_t Context::tick() noexcept {
+    const std::int64_t time = now();
+    const std::int64_t passed = std::max<std::int64_t>(time - clock_, 1);
+    clock_ = time;
+    // The number of polls that takes about kClockInterval, moving by at most a factor of two at a
+    // time upwards.
+    const std::int64_t wanted = static_cast<std::int64_t>(clock_every_) * kClockInterval / passed;
+    clock_every_ = static_cast<std::uint32_t>(std::clamp<std::int64_t>(
+        std::min<std::int64_t>(wanted, std::int64_t{clock_every_} * 2), 1, kMaxClockEvery));
+    countdown_ = clock_every_;
+    if (time < next_events_) {
+        return 0;
+    }
+    std::size_t events = handle_events();
+    events += sweep(kSweepStep);
+    if (freed_ != domain_.allocations().generation()) {
+        tell_freed();
+    }
+    if (stats_.received != received_then_) {
+        received_then_ = stats_.received;
+        last_traffic_ = time;
+    }
+    next_events_ = time + (time - last_traffic_ < kIdleAfter ? kBusyInterval : kIdleInterval);
+    return events;
+}
+
+std::size_t Context::sweep(std::uint32_t count) noexcept {
+    std::size_t events = 0;
+    count = std::min(count, static_cast<std::uint32_t>(slots_.size()));
+    for (; count != 0; --count) {
+        if (++swept_ >= slots_.size()) {
+            swept_ = 0;
+        }
+        if (slots_[swept_] != nullptr) {
+            events += receive_cold(*slots_[swept_]);
+        }
+    }
+    return events;
+}
+
+// --- chores
+// ----------------------------------------------------------------------------------------
+
+void Context::add_work(Connection& c) noexcept {
+    if (!c.in_work) {
+        c.in_work = true;
+        work_.push_back(&c);
+    }
+    chores_ |= kWork;
+    wake_self();
+}
+
+void Context::add_starved(Connection& c) noexcept {
+    if (!c.is_starved) {
+        c.is_starved = true;
+        starved_.push_back(&c);
+    }
+    wake_self();
+}
+
+// Something was posted after arm() had said that there is nothing to do.
+void Context::wake_self() noexcept {
+    if ((chores_ & kArmed) != 0) {
+        set_timer(1);
+    }
+}
+
+std::size_t Context::chores() noexcept {
+    std::size_t events = 0;
+    if ((chores_ & kWork) != 0) {
+        for (std::size_t i = 0; i < work_.size();) {
+            Connection& c = *work_[i];
+            if (c.pump()) {
+                ++i;
+            } else {
+                c.in_work = false;
+                work_[i] = work_.back();
+                work_.pop_back();
+            }
+        }
+        if (work_.empty()) {
+            chores_ &= ~kWork;
+        }
+    }
+    if ((chores_ & kCopies) != 0) {
+        events += run_copies();
+    }
+    if ((chores_ & kDying) != 0) {
+        events += bury();
+    }
+    return events;
+}
+
+}  // namespace na::sm

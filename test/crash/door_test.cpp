@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Garbage at the door: processes that find the socket of a server and do not speak its language.
+// The server loses them, and nothing else.
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "crash/na_scene.hpp"
+#include "crash/nursery.hpp"
+#include "support/payload.hpp"
+
+namespace {
+
+using namespace crash;
+using support::Link;
+
+// The abstract sockets whose name has `word` in it. Accepted ones have the name of the listener.
+std::vector<sockaddr_un> doors_of(const std::string& word) {
+    std::vector<sockaddr_un> doors;
+    const std::vector<std::string> all = abstract_sockets(word);
+    for (const std::string& name : std::set<std::string>(all.begin(), all.end())) {
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        // The first byte, shown as '@', is null.
+        PARTY_REQUIRE(name.size() <= sizeof address.sun_path);
+        std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);
+        address.sun_path[sizeof address.sun_path - 1] = static_cast<char>(name.size());
+        doors.push_back(address);
+    }
+    return doors;
+}
+
+// -1: not this door.
+int knock(const sockaddr_un& door, int type = SOCK_SEQPACKET) {
+    const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+    PARTY_REQUIRE(fd >= 0);
+    // doors_of() has left the length of the name at the end.
+    const auto length = static_cast<unsigned char>(door.sun_path[sizeof door.sun_path - 1]);
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&door), size) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+void say(int fd, const void* data, std::size_t size, const std::vector<int>& fds = {}) {
+    iovec bytes{const_cast<void*>(data), size};
+    std::vector<std::byte> control(CMSG_SPACE(sizeof(int) * std::max<std::size_t>(fds.size(), 1)));
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    if (!fds.empty()) {
+        message.msg_control = control.data();
+        message.msg_controllen = control.size();
+        cmsghdr* head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+        std::memcpy(CMSG_DATA(head), fds.data(), sizeof(int) * fds.size());
+    }
+    // The server may have hung up.
+    [[maybe_unused]] const ssize_t n = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+class Intruder {
+ public:
+    Intruder(const std::string& place, std::uint64_t seed)
+        : doors_(doors_of(place)), random_(seed), noise_(support::payload(200'000, seed)) {
+        PARTY_REQUIRE(!doors_.empty());
+    }
+    ~Intruder() {
+        leave();
+    }
+    Intruder(const Intruder&) = delete;
+    Intruder& operator=(const Intruder&) = delete;
+
+    static constexpr unsigned kTricks = 11;
+    void play(unsigned trick) {
+        int entered = 0;
+        for (const sockaddr_un& door : doors_) {
+            switch (trick) {
+                case 0:
+                    for (int i = 0; i < 200; ++i) {
+                        enter(door, entered);
+                        leave();
+                    }
+                    break;
+                case 1:
+                    for (const std::size_t size : {1, 2, 3, 4, 7, 8, 16, 63, 64, 100, 128, 200, 256,
+                                                   1000, 4096, 65536}) {
+                        enter(door, entered);
+                        speak(noise_.data() + random_.below(1000), size);
+                    }
+                    break;
+                case 2: {
+                    static constexpr char kHttp[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+                    enter(door, entered);
+                    speak(kHttp, sizeof kHttp - 1);
+                    break;
+                }
+                case 3:
+                    enter(door, entered);
+                    speak(noise_.data(), noise_.size());
+                    break;
+                case 4:
+                    enter(door, entered);
+                    speak(noise_.data(), 0);
+                    break;
+                case 5: descriptors(door, entered); break;
+                case 6:
+                    enter(door, entered);
+                    for (int i = 0; i < 2000; ++i) {
+                        speak(noise_.data() + random_.below(1000), 1 + random_.below(300));
+                    }
+                    break;
+                case 7:
+                case 8:
+                    enter(door, entered);
+                    for (const int fd : inside_) {
+                        shutdown(fd, trick == 7 ? SHUT_WR : SHUT_RD);
+                    }
+                    break;
+                case 9:
+                    for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
+                        PARTY_REQUIRE(knock(door, type) == -1);
+                    }
+                    ++entered;
+                    break;
+                case 10:
+                    for (int i = 0; i < 300; ++i) {
+                        enter(door, entered);
+                    }
+                    break;
+                default: break;
+            }
+        }
+        PARTY_REQUIRE(entered != 0);
+    }
+    void leave() {
+        for (const int fd : std::exchange(inside_, {})) {
+            close(fd);
+        }
+    }
+    void crowd(unsigned count) {
+        int entered = 0;
+        for (unsigned i = 0; i < count; ++i) {
+            for (const sockaddr_un& door : doors_) {
+                enter(door, entered);
+            }
+        }
+        PARTY_REQUIRE(entered == static_cast<int>(count));
+    }
+
+ private:
+    void enter(const sockaddr_un& door, int& entered) {
+        if (const int fd = knock(door); fd >= 0) {
+            inside_.push_back(fd);
+            ++entered;
+        }
+    }
+    void speak(const void* data, std::size_t size, const std::vector<int>& fds = {}) {
+        if (!inside_.empty()) {
+            say(inside_.back(), data, size, fds);
+        }
+    }
+    // Noise that comes with one or many descriptors, of files that are good for nothing.
+    void descriptors(const sockaddr_un& door, int& entered) {
+        int ends[2];
+        PARTY_REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+        const int files[] = {ends[0], ends[1], open("/", O_RDONLY | O_CLOEXEC),
+                             open("/dev/zero", O_RDWR | O_CLOEXEC), memfd_create("x", MFD_CLOEXEC)};
+        for (const std::size_t count : {1, 2, 3, 4, 16, 250}) {
+            for (std::size_t i = 0; i < std::size(files); ++i) {
+                enter(door, entered);
+                std::vector<int> fds(count, files[i]);
+                speak(noise_.data() + random_.below(1000), 1 + random_.below(600), fds);
+            }
+        }
+        for (const int fd : files) {
+            close(fd);
+        }
+    }
+
+    const std::vector<sockaddr_un> doors_;
+    support::Random random_;
+    const std::vector<std::byte> noise_;
+    std::vector<int> inside_;
+};
+
+// "na+sm://12-0": what follows is in the names of its sockets.
+std::string place_of(const std::string& uri) {
+    return uri.substr(uri.rfind('/') + 1);
+}
+
+bool has_door() {
+    if (support::options().protocol.find("sm") == std::string::npos) {
+        support::skip("finds the sockets of na+sm only");
+        return false;
+    }
+    return true;
+}
+
+// Limits the open files of this process to few more than it has.
+class FewFiles {
+ public:
+    explicit FewFiles(std::size_t more) {
+        PARTY_REQUIRE(getrlimit(RLIMIT_NOFILE, &before_) == 0);
+        // Numbers count, and some are in use far up: of the free ones all but a few are taken away.
+        rlimit now = before_;
+        now.rlim_cur = 0;
+        for (std::size_t left = more; left != 0; ++now.rlim_cur) {
+            left -= fcntl(static_cast<int>(now.rlim_cur), F_GETFD) == -1 ? 1 : 0;
+        }
+        PARTY_REQUIRE(setrlimit(RLIMIT_NOFILE, &now) == 0);
+    }
+    ~FewFiles() {
+        setrlimit(RLIMIT_NOFILE, &before_);
+    }
+    FewFiles(const FewFiles&) = delete;
+    FewFiles& operator=(const FewFiles&) = delete;
+
+ private:
+    rlimit before_{};
+};
+
+std::clock_t cpu_ms() {
+    return std::clock() / (CLOCKS_PER_SEC / 1000);
+}
+
+// A process that comes, is served, and goes.
+Nursery newcomers() {
+    return Nursery([](std::uint64_t n, const std::string& uri, const std::function<void()>& ready) {
+        NaSide side({});
+        ping(side, side.peer(uri), n);
+        side.close();
+        ready();
+    });
+}
+
+}  // namespace
+
+TEST_CASE("strangers say all kinds of things", "[na][door]") {
+    if (!has_door()) {
+        return;
+    }
+    for (unsigned round = 0; round < support::options().rounds; ++round) {
+        for (const Waiting waiting : {Waiting::blocking, Waiting::busy}) {
+            const std::uint64_t seed = support::options().seed + round;
+            // The intruder is the one that is killed in the end, with all its feet in the door.
+            NaScene scene({waiting, true, true}, {.waiting = waiting},
+                          [=](NaSide& side, Link& link, na_addr_t*) {
+                              // It has no business with the survivor by NA.
+                              (void)side;
+                              Intruder intruder(place_of(link.take_text()), seed);
+                              for (unsigned trick = 0; trick < Intruder::kTricks; ++trick) {
+                                  intruder.play(trick);
+                                  link.put("played");
+                                  link.take_text();
+                                  intruder.leave();
+                              }
+                              for (unsigned trick = 1; trick < Intruder::kTricks; ++trick) {
+                                  intruder.play(trick);
+                              }
+                              link.put("all");
+                              for (;;) {
+                                  pause();
+                              }
+                          });
+            scene.link().put(scene.side().uri());
+            for (unsigned trick = 0; trick < Intruder::kTricks; ++trick) {
+                PARTY_REQUIRE(scene.hear() == "played");
+                scene.go_on(20);
+                scene.link().put("next");
+            }
+            PARTY_REQUIRE(scene.hear() == "all");
+            scene.go_on(20);
+            scene.kill();
+            scene.finish();
+        }
+    }
+}
+
+TEST_CASE("a crowd stands in the door", "[na][door]") {
+    if (!has_door()) {
+        return;
+    }
+    for (const bool few_files : {false, true}) {
+        for (const Waiting waiting : {Waiting::blocking, Waiting::busy}) {
+            INFO((waiting == Waiting::busy ? "busy" : "blocking") << (few_files ? ", few files" : ""));
+            Nursery visitors = newcomers();
+            Nursery crowds([](std::uint64_t size, const std::string& place,
+                              const std::function<void()>& ready) {
+                Intruder intruder(place, 1);
+                intruder.crowd(static_cast<unsigned>(size));
+                ready();
+                for (;;) {
+                    pause();
+                }
+            });
+            const std::size_t before = count_descriptors();
+            NaSide side({.waiting = waiting});
+            {
+                Inbox inbox(side);
+                const auto pump = [&] { side.turn(1); };
+                const std::string uri = side.uri();
+                const auto visit = [&] {
+                    visitors.start(1, uri, pump);
+                    visitors.reap(pump);
+                };
+                visit();
+                const std::size_t open = count_descriptors();
+                std::unique_ptr<FewFiles> limit;
+                if (few_files) {
+                    NA_Set_log_level("none");  // it says what it lacks, which is right
+                    limit = std::make_unique<FewFiles>(16);
+                }
+                const pid_t crowd = crowds.start(500, place_of(uri), pump);
+                for (int i = 0; i < 1000; ++i) {
+                    side.turn();
+                }
+                if (!few_files) {
+                    // Those who say nothing do not keep others out.
+                    visit();
+                    CHECK(inbox.pings() == 2);
+                }
+                // Nor do they keep the server from sleeping.
+                if (waiting != Waiting::busy) {
+                    const std::clock_t used = cpu_ms();
+                    for (int i = 0; i < 3; ++i) {
+                        unsigned ready = 0;
+                        CHECK(NA_Poll_wait(side.cls(), side.context(), 100, &ready) == NA_TIMEOUT);
+                    }
+                    CHECK(cpu_ms() - used < 100 * static_cast<int>(support::kSlow));
+                }
+                Nursery::kill(crowd);
+                crowds.reap(pump);
+                CHECK(support::until_for(kNotice, [&] { return count_descriptors() <= open; }, pump));
+                limit.reset();
+                NA_Set_log_level("error");
+                const std::uint64_t pings = inbox.pings();
+                visit();
+                CHECK(inbox.pings() == pings + 1);
+                inbox.close();
+            }
+            side.close();
+            CHECK(count_descriptors() == before);
+        }
+    }
+}

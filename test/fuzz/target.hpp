@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the fuzz targets share: one function per program, and the classes whose decoders they feed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+#include "na.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace fuzz {
+
+// The first byte of an input chooses the transport; null where it is not there.
+inline na_class_t* class_for(std::uint8_t choice) {
+    static na_class_t* const loop = (NA_Set_log_level("none"), NA_Initialize("loop+loop", false));
+    static na_class_t* const sm = NA_Initialize("na+sm", false);
+    return choice % 2 == 0 ? loop : sm;
+}
+
+// A broken promise of a decoder: makes the fuzzer and the replay stop.
+inline void require(bool condition, const char* what) {
+    if (!condition) {
+        std::fprintf(stderr, "broken: %s\n", what);
+        std::abort();
+    }
+}
+
+}  // namespace fuzz

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "na/retry_queue.hpp"
+
+#include <catch2/catch.hpp>
+#include <deque>
+#include <map>
+
+#include "core_fixture.hpp"
+#include "support/options.hpp"
+#include "support/payload.hpp"
+
+using namespace core_test;
+using na::Operation;
+using na::RetryQueue;
+
+namespace {
+
+std::vector<Operation*> drain(RetryQueue& q, std::size_t allow) {
+    std::vector<Operation*> out;
+    q.drain([&](Operation& op) {
+        if (out.size() == allow) {
+            return false;
+        }
+        out.push_back(&op);
+        return true;
+    });
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("a retry queue is a FIFO per peer", "[retry_queue]") {
+    Core core;
+    na::AddressRef x = core.address("x");
+    na::AddressRef y = core.address("y");
+    RetryQueue q;
+    TestOp a(core), b(core), c(core), d(core);
+    na::OperationProbe::set_address(*a, x.get());
+    na::OperationProbe::set_address(*b, y.get());
+    na::OperationProbe::set_address(*c, x.get());
+    na::OperationProbe::set_address(*d, y.get());
+    CHECK(q.empty());
+    CHECK_FALSE(q.blocks(x.get()));
+    REQUIRE(q.push(*a));
+    CHECK(q.blocks(x.get()));
+    CHECK_FALSE(q.blocks(y.get()));
+    REQUIRE(q.push(*b));
+    REQUIRE(q.push(*c));
+    REQUIRE(q.push(*d));
+    CHECK(q.size() == 4);
+
+    // A peer without room does not stop the other.
+    std::vector<Operation*> out;
+    q.drain([&](Operation& op) {
+        if (op.peer == &x->peer()) {
+            return false;
+        }
+        out.push_back(&op);
+        return true;
+    });
+    CHECK(out == std::vector<Operation*>{&*b, &*d});
+    CHECK(q.size() == 2);
+    CHECK_FALSE(q.blocks(y.get()));
+    // Refused ones stay where they were.
+    CHECK(drain(q, 0).empty());
+    CHECK(drain(q, 1) == std::vector<Operation*>{&*a});
+    q.remove(*c);
+    CHECK(q.empty());
+    CHECK_FALSE(q.blocks(x.get()));
+
+    REQUIRE(q.push(*c));
+    REQUIRE(q.push(*a));
+    REQUIRE(q.push(*b));
+    CHECK(q.pop(x.get()) == &*c);
+    CHECK(q.pop(x.get()) == &*a);
+    CHECK(q.pop(x.get()) == nullptr);
+    CHECK(q.pop_any() == &*b);
+    CHECK(q.pop_any() == nullptr);
+    CHECK(q.empty());
+}
+
+TEST_CASE("a retry queue behaves like a map of deques", "[retry_queue]") {
+    Core core;
+    support::Random random(support::options().seed);
+    std::vector<na::AddressRef> peers;
+    for (int i = 0; i < 4; ++i) {
+        peers.push_back(core.address(std::to_string(i)));
+    }
+    std::vector<std::unique_ptr<TestOp>> ops;
+    for (int i = 0; i < 40; ++i) {
+        ops.push_back(std::make_unique<TestOp>(core));
+    }
+    RetryQueue q;
+    std::map<const na::plugin::Peer*, std::deque<Operation*>> model;
+    std::vector<bool> queued(ops.size());
+    const auto index = [&](Operation* op) {
+        for (std::size_t i = 0; i < ops.size(); ++i) {
+            if (&**ops[i] == op) {
+                return i;
+            }
+        }
+        return ops.size();
+    };
+    for (int step = 0; step < 4000; ++step) {
+        const std::size_t i = random.below(ops.size());
+        Operation& op = **ops[i];
+        if (random.below(10) == 0) {
+            const std::uint64_t stubborn = random.below(peers.size());
+            q.drain([&](Operation& o) {
+                if (o.peer == &peers[stubborn]->peer()) {
+                    return false;
+                }
+                REQUIRE(model[o.peer].front() == &o);
+                model[o.peer].pop_front();
+                queued[index(&o)] = false;
+                return true;
+            });
+        } else if (queued[i]) {
+            q.remove(op);
+            std::erase(model[op.peer], &op);
+            queued[i] = false;
+        } else {
+            na::OperationProbe::set_address(op, peers[random.below(peers.size())].get());
+            REQUIRE(q.push(op));
+            model[op.peer].push_back(&op);
+            queued[i] = true;
+        }
+        std::size_t size = 0;
+        for (const auto& [peer, list] : model) {
+            size += list.size();
+        }
+        REQUIRE(q.size() == size);
+        for (const na::AddressRef& peer : peers) {
+            REQUIRE(q.blocks(peer.get()) == !model[&peer->peer()].empty());
+        }
+    }
+    while (q.pop_any() != nullptr) {
+    }
+}
