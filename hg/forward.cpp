@@ -190,11 +190,12 @@ Status Handle::post_forward(std::size_t size) noexcept {
         if (!wants_answer) {
             return s;
         }
-        // From here on the callback reports it: the receive may have ended already, on another
-        // thread.
         note(s);
         na.cancel(*kit_->recv);
-        forward_part_ended();
+        if (end_part()) {
+            return s;  // the receive has ended, and nobody else knows of it
+        }
+        // The transport takes its time to end the receive: the callback reports it then.
     }
     info_.context->settle();
     return Status::success;

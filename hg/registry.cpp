@@ -2,6 +2,8 @@
 #include "hg/registry.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -79,7 +81,10 @@ Registration* Registry::acquire(std::uint64_t id, unsigned shard) noexcept {
         if (r->live_.load(std::memory_order_seq_cst) && r->id() == id) [[likely]] {
             return r;
         }
-        release(*r, shard);  // replaced or removed meanwhile: its slot says so by now
+        // Replaced or removed meanwhile: its slot says so by now. Not by release(): this may be
+        // inside a handler, where the user's data must not be released; whoever changes the
+        // registry next does.
+        uses.fetch_sub(1, std::memory_order_seq_cst);
     }
 }
 
@@ -162,10 +167,9 @@ Result<std::uint64_t> Registry::store(std::uint64_t id, std::string_view name,
 }
 
 Status Registry::remove(std::uint64_t id) {
-    Registration* gone = nullptr;
     {
         const std::lock_guard guard(mutex_);
-        gone = find(id);
+        Registration* gone = find(id);
         if (gone == nullptr) {
             return Status::noentry;
         }
@@ -179,7 +183,11 @@ Status Registry::remove(std::uint64_t id) {
         }
         retire(*gone);
     }
-    release_if_unused(*gone);
+    try {
+        sweep();
+    } catch (const std::bad_alloc&) {
+        // With the next change, then.
+    }
     return Status::success;
 }
 
@@ -284,6 +292,19 @@ void Registry::grow() {
 void Registry::retire(Registration& registration) {
     registration.live_.store(false, std::memory_order_seq_cst);
     retired_.push_back(&registration);
+}
+
+// Releases the data of all that nobody uses any more.
+void Registry::sweep() {
+    std::vector<Registration*> candidates;
+    {
+        const std::lock_guard guard(mutex_);
+        std::copy_if(retired_.begin(), retired_.end(), std::back_inserter(candidates),
+                     [](const Registration* r) { return r->release_ != nullptr; });
+    }
+    for (Registration* r : candidates) {
+        release_if_unused(*r);
+    }
 }
 
 void Registry::release_if_unused(Registration& registration) {

@@ -112,6 +112,7 @@ class Registry {
     void grow();
     bool insert(Table& table, Registration& registration) noexcept;  // true: it took a new slot
     void retire(Registration& registration);
+    void sweep();
     void release_if_unused(Registration& registration);
     static std::int64_t uses(const Registration& registration) noexcept;
     na::Result<std::uint64_t> store(std::uint64_t id, std::string_view name,

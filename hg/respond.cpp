@@ -59,8 +59,12 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
         if (!ok(s) && beyond != nullptr) [[unlikely]] {
             note(s);
             na.cancel(*kit_->recv);
-            (void)end_part();  // that of the send; this function's is left
-            s = Status::success;
+            (void)end_part();  // that of the send; this function's is left, and perhaps that of the
+                               // receive
+            if (parts_.load(std::memory_order_acquire) != 1) {
+                s = Status::success;  // the callback reports it when the transport has ended the
+                                      // receive
+            }
         }
     }
     if (!ok(s)) [[unlikely]] {

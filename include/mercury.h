@@ -151,9 +151,10 @@ HG_PUBLIC hg_context_t* HG_Context_create(hg_class_t* hg_class) HG_WARN_UNUSED_R
 HG_PUBLIC hg_context_t* HG_Context_create_id(hg_class_t* hg_class,
                                              uint8_t id) HG_WARN_UNUSED_RESULT;
 
-/* Destroys a context. It stops accepting requests, and waits a bounded time for operations that are
- * in flight. HG_BUSY: handles of the user, or callbacks not yet triggered, remain; the context
- * stays and may be progressed, triggered and destroyed again. */
+/* Destroys a context. It stops accepting requests, cancels RPCs and bulk transfers that it has in
+ * flight (their callbacks get HG_CANCELED, from HG_Trigger as always), and gives responses a bounded
+ * time (seconds) to leave. HG_BUSY: handles of the user, or callbacks not yet triggered, remain; the
+ * context stays and may be progressed, triggered and destroyed again. */
 HG_PUBLIC hg_return_t HG_Context_destroy(hg_context_t* context);
 
 /* Stops accepting requests, ahead of HG_Context_destroy; requests that have arrived stay.
@@ -275,7 +276,8 @@ HG_PUBLIC hg_return_t HG_Create(hg_context_t* context, hg_addr_t addr, hg_id_t i
 
 /* Gives one reference back. The handle goes with the last; the library holds some while an RPC is
  * in flight and while inputs and outputs are not freed, so that it may be called right after
- * HG_Forward or HG_Respond. HG_HANDLE_NULL: HG_SUCCESS. */
+ * HG_Forward or HG_Respond. HG_HANDLE_NULL: HG_SUCCESS. HG_INVALID_ARG: no reference was left to
+ * give, which is noticed as long as the context lives and the handle was not used again. */
 HG_PUBLIC hg_return_t HG_Destroy(hg_handle_t handle);
 
 /* Changes address and RPC of a handle that is not in flight; HG_ADDR_NULL and 0 keep what is set.
@@ -372,8 +374,8 @@ HG_PUBLIC hg_return_t HG_Respond_error(hg_handle_t handle, hg_cb_t callback, voi
                                        hg_return_t code);
 
 /* Origin: ends the RPC early. The forward callback still runs exactly once, with HG_CANCELED or the
- * result that came first. HG_SUCCESS also when the handle is not in flight. HG_OPNOTSUPPORTED: an
- * RPC to oneself that runs already. */
+ * result that came first; a target that serves it already goes on, and its answer is dropped.
+ * HG_SUCCESS also when the handle is not in flight. */
 HG_PUBLIC hg_return_t HG_Cancel(hg_handle_t handle);
 
 /* ---- Progress ------------------------------------------------------------------------------- */

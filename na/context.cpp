@@ -222,8 +222,6 @@ Status Context::recv_multi(Operation& op, void* buffer, std::size_t size, plugin
     op.local = registered;
     op.peer = nullptr;
     op.address_ = nullptr;
-    op.used_ = 0;
-    op.exhausted_ = false;
     const std::lock_guard guard(lock_);
     if (!cls_.caps().matches[0]) {
         match_.post_unexpected(op);

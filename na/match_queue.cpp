@@ -66,6 +66,8 @@ void MatchQueue::grow() noexcept {
 
 void MatchQueue::post_unexpected(Operation& op) noexcept {
     ++posted_count_;
+    op.used_ = 0;
+    op.exhausted_ = false;
     op.set_state(Operation::State::matching);
     unexpected_.push_back(op);
     deliver_held();

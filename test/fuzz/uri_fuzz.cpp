@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     } else {
         fuzz::require(!uri.error().message.empty(), "an error says why");
     }
-    for (const std::uint8_t choice : {0, 1}) {
+    for (const std::uint8_t choice : {std::uint8_t{0}, std::uint8_t{1}}) {
         na_class_t* cls = fuzz::class_for(choice);
         na_addr_t* addr = nullptr;
         if (cls != nullptr && NA_Addr_lookup(cls, text.c_str(), &addr) == NA_SUCCESS) {

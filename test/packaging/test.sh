@@ -86,9 +86,9 @@ by_pkg_config() {
     check_programs "$out" "pkg-config $rpc, $na"
 }
 by_pkg_config cinnabar cinnabar-na
-mercury_names=yes
-[ -f "$libs/pkgconfig/mercury.pc" ] || mercury_names=""
-if [ -n "$mercury_names" ]; then
+mercury_compat=yes
+[ -f "$libs/pkgconfig/mercury.pc" ] || mercury_compat=""
+if [ -n "$mercury_compat" ]; then
     by_pkg_config mercury na
     pkg-config --exists 'mercury >= 2.4' || fail "mercury.pc does not say which interface it offers"
 fi
@@ -101,13 +101,13 @@ by_cmake() {
     sed -e "s/@PACKAGE@/$1/; s/@VERSION@/$2/; s/@RPC@/$3/; s/@NA@/$4/" "$source/test/packaging/CMakeLists.txt.in" \
         >"$dir/CMakeLists.txt"
     cp "$source/docs/examples/hello_c/hello.c" "$source/test/packaging/consumer.cpp" "$dir"
-    run_quietly "CMake finds $1" cmake -S "$dir" -B "$dir/build" "-DCMAKE_PREFIX_PATH=$root" \
+    run_quietly "CMake finds $1" cmake -G Ninja -S "$dir" -B "$dir/build" "-DCMAKE_PREFIX_PATH=$root" \
         "-DCMAKE_C_FLAGS=$SANITIZE" "-DCMAKE_CXX_FLAGS=$SANITIZE" "-DCMAKE_LIBRARY_PATH=$libs"
     run_quietly "CMake builds with $1" cmake --build "$dir/build"
     check_programs "$dir/build" "CMake $1"
 }
 by_cmake cinnabar 0.1 cinnabar::cinnabar cinnabar::na
-if [ -n "$mercury_names" ]; then by_cmake mercury 2.0 mercury na; fi
+if [ -n "$mercury_compat" ]; then by_cmake mercury 2.0 mercury na; fi
 if (by_cmake cinnabar 9 cinnabar::cinnabar cinnabar::na) >"$work/nine" 2>&1; then fail "version 9 was found"; fi
 grep -q 'requested version "9"' "$work/nine" || { cat "$work/nine" >&2; fail "version 9 was not looked for"; }
 echo "ok: a later version is not found"
