@@ -68,8 +68,10 @@ Status Loopback::forward(Handle& origin, std::size_t payload, Block* beyond,
         }
     }
     if (runs) {
+        // Read before: the target may be dispatched, answered and in its next life on another thread.
+        const bool one_way = origin.one_way_;
         t.arrived();
-        if (t.one_way_) {
+        if (one_way) {
             end(origin, Status::success);
         }
     } else {

@@ -478,6 +478,10 @@ plugin::Arrival* Context::arrive(Lane lane, plugin::Peer& source, std::uint32_t 
     return match_.arrive(lane, *Address::of(source), tag, size);
 }
 
+plugin::Arrival* Context::arrive_in_parts(Lane lane, plugin::Peer& source, std::uint32_t tag, std::size_t size) {
+    return match_.arrive(lane, *Address::of(source), tag, size, false);
+}
+
 void Context::finish(plugin::Arrival* arrival, Status status) {
     match_.finish(*static_cast<Landing*>(arrival), status);
 }

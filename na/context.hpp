@@ -101,6 +101,7 @@ class Context final : public plugin::Sink {
     // Sink
     void complete(Op& op, const plugin::Completion& how) override;
     plugin::Arrival* arrive(Lane lane, plugin::Peer& source, std::uint32_t tag, std::size_t size) override;
+    plugin::Arrival* arrive_in_parts(Lane lane, plugin::Peer& source, std::uint32_t tag, std::size_t size) override;
     void finish(plugin::Arrival* arrival, Status status) override;
     plugin::Peer* source(std::span<const std::byte> identity) override;
     void release(plugin::Peer& peer) override;

@@ -162,14 +162,14 @@ void MatchQueue::fail_peer(Address& peer, Status why) noexcept {
 
 // --- arrival ---------------------------------------------------------------------------------------------------------
 
-Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::size_t size) noexcept {
+Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::size_t size, bool whole) noexcept {
     if (lane == Lane::unexpected) {
         if (size > limits_.max_unexpected) {
             counters_.dropped.add();
             return hold(lane, source, tag, 0, Landing::Kind::discard);
         }
         // Not before others that wait for a receive, or that are still being written.
-        if (Operation* op = held_unexpected_.empty() ? taker() : nullptr; op != nullptr) {
+        if (Operation* op = whole && held_unexpected_.empty() ? taker() : nullptr; op != nullptr) {
             return op->kind == OpKind::recv_unexpected ? land(*op, source, tag, size)
                                                        : land_multi(*op, source, tag, size);
         }
@@ -185,11 +185,10 @@ Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::
     }
     Bucket& b = bucket(&source, tag);
     if (Operation* op = b.receives.empty() || writing(b, &source, tag) ? nullptr : taker(b, &source, tag);
-        op != nullptr) {
+        op != nullptr && whole) {
         --expected_count_;
         return land(*op, source, tag, size);
-    }
-    if (!hold_expected_) {
+    } else if (op == nullptr && !hold_expected_) {
         counters_.dropped.add();
         return hold(lane, source, tag, 0, Landing::Kind::discard);
     }

@@ -39,7 +39,8 @@ class MatchQueue {
     void post_expected(Operation& op) noexcept;
     void cancel(Operation& op) noexcept;  // state matching
 
-    Landing* arrive(Lane lane, Address& source, std::uint32_t tag, std::size_t size) noexcept;
+    // `whole`: the bytes follow at once. Otherwise the message is held until it is finished, and no receive is taken.
+    Landing* arrive(Lane lane, Address& source, std::uint32_t tag, std::size_t size, bool whole = true) noexcept;
     void finish(Landing& landing, Status status) noexcept;
 
     // Ends the expected receives from this peer.

@@ -217,6 +217,12 @@ class Sink {
     // peer and lane. `source` comes from source() or is the peer of a post.
     virtual Arrival* arrive(Lane lane, Peer& source, std::uint32_t tag, std::size_t size) = 0;
 
+    // The same for a message whose bytes come in later calls of progress(), or never: it keeps no receive busy meanwhile, which
+    // a peer that stops half-way would otherwise take away from the others. finish() may end it with any code.
+    virtual Arrival* arrive_in_parts(Lane lane, Peer& source, std::uint32_t tag, std::size_t size) {
+        return arrive(lane, source, tag, size);
+    }
+
     // The bytes are there (success), or will never be (any other code: the message is lost, the receive ends with it).
     virtual void finish(Arrival* arrival, Status status) = 0;
 

@@ -14,7 +14,8 @@ namespace {
 void on_complete(Operation& operation, const Outcome& outcome) noexcept {
     auto* op = static_cast<na_op_id_t*>(operation.owner);
     NaRecord* record = &op->record;
-    if (operation.kind == OpKind::multi_recv_unexpected && outcome.status != Status::canceled) {
+    // Only an end without a message (canceled before one came) took no credit, and has no record of its own.
+    if (operation.kind == OpKind::multi_recv_unexpected && outcome.data != nullptr) {
         const std::lock_guard guard(op->free_lock);
         record = op->free_records;  // the operation's credits say that there is one
         op->free_records = record->next_free;

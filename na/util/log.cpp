@@ -35,7 +35,7 @@ constexpr std::uint32_t kAll = (1U << kOutlets.size()) - 1;
 
 const LevelName* find_level(std::string_view name) noexcept {
     for (const LevelName& l : kLevels) {
-        if (name == l.name || name == l.brief) {
+        if (name == l.name || (!name.empty() && name == l.brief)) {
             return &l;
         }
     }

@@ -74,6 +74,7 @@ std::size_t Context::on_listener() noexcept {
                     [](const Greeting& a, const Greeting& b) { return a.since < b.since; });
                 ++stats_.refused;
                 sink_.dropped("a connection without a greeting");
+                epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, place->socket.get(), nullptr);
             }
             *place = Greeting{std::move(socket), process, ++greeted_};
             if (!watch(place->socket.get(), Event::greeting,

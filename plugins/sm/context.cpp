@@ -83,6 +83,8 @@ Context::~Context() {
 
 // Everything that refers to the connection, but for its place in slots_.
 void Context::close_connection(Connection& c) noexcept {
+    // Also where a forked child still holds the socket.
+    shutdown(c.socket.get(), SHUT_RDWR);
     end_copies(c, Status::canceled, false);
     c.end_all(Status::canceled, false);
     if (Peer* peer = std::exchange(c.peer, nullptr)) {

@@ -250,7 +250,7 @@ Connection::Step Connection::take_bounce(const Head& head) noexcept {
             return Step::bad;
         }
         made.use = Use::message;
-        made.arrival = context.sink().arrive(lane, *peer, head.tag, announce.length);
+        made.arrival = context.sink().arrive_in_parts(lane, *peer, head.tag, announce.length);
         if (made.arrival == nullptr) {
             stalled_ = true;
             return Step::later;

@@ -43,7 +43,8 @@ Result<SharedMemory> make_shared_memory(std::size_t bytes, bool owner_writes) {
     if (!made.fd) {
         return os_error(errno, "cannot make shared memory (memfd_create)");
     }
-    if (ftruncate(made.fd.get(), static_cast<off_t>(bytes)) != 0) {
+    // Who was given a descriptor for reading must not open it again for writing; a new memfd is open to everybody.
+    if (fchmod(made.fd.get(), S_IRUSR | S_IWUSR) != 0 || ftruncate(made.fd.get(), static_cast<off_t>(bytes)) != 0) {
         return os_error(errno, "cannot size shared memory");
     }
     void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, made.fd.get(), 0);

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include <sched.h>
+
 #include "crash/residue.hpp"
 #include "mercury_proc.h"
 #include "mercury_proc_bulk.h"
@@ -180,6 +182,9 @@ void HgSide::turn(unsigned timeout_ms) {
     } else {
         const bool busy = waiting_ == Waiting::busy;
         const hg_return_t ret = HG_Progress(context_, busy ? 0 : timeout_ms);
+        if (busy && ret == HG_TIMEOUT) {
+            sched_yield();
+        }
         if (ret != HG_SUCCESS && ret != HG_TIMEOUT) {
             failed("HG_Progress", ret);
         }

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include <sched.h>
+
 #include "support/options.hpp"
 #include "support/payload.hpp"
 
@@ -103,6 +105,9 @@ void NaSide::turn(unsigned timeout_ms) {
         check(NA_Poll(cls_, context_, &ready), "NA_Poll");
     }
     check(NA_Trigger(context_, 1000, &ready), "NA_Trigger");
+    if (waiting_ == Waiting::busy && ready == 0) {
+        sched_yield();
+    }
     if (!failure_.empty()) {
         throw std::runtime_error(std::exchange(failure_, {}));
     }

@@ -10,7 +10,7 @@ namespace crash {
 
 enum class Waiting : std::uint8_t {
     blocking,  // the library sleeps
-    busy,      // nobody does: NA_NO_BLOCK
+    busy,      // nobody does (NA_NO_BLOCK), but others may have the processor
     events,    // the program sleeps, on the library's descriptor
 };
 

@@ -298,7 +298,7 @@ TEST_CASE("cancels race with arrivals across threads", "[threads][cancel]") {
             std::this_thread::yield();
         }
     });
-    for (unsigned i = 0; i < 150 / support::kSlow; ++i) {
+    for (unsigned i = 0; i < 60 / support::kSlow; ++i) {
         recv.reset();
         REQUIRE(recv.recv_unexpected(in) == NA_SUCCESS);
         ++posts;

@@ -47,6 +47,8 @@ class Context final : public plugin::Context, private plugin::Sink {
         for (const Event& e : events_) {
             if (e.what == Event::What::finish) {
                 core_.finish(e.arrival, Status::canceled);
+            } else if (e.what == Event::What::lost) {
+                core_.release(*e.peer);
             }
         }
         close(event_);
@@ -299,6 +301,10 @@ class Context final : public plugin::Context, private plugin::Sink {
             return nullptr;  // as if the core had no room
         }
         return core_.arrive(lane, source, tag, size);
+    }
+    Arrival* arrive_in_parts(Lane lane, plugin::Peer& source, std::uint32_t tag,
+                             std::size_t size) override {
+        return lost_.contains(&source) ? &discard_ : core_.arrive_in_parts(lane, source, tag, size);
     }
     void finish(Arrival* arrival, Status status) override {
         if (arrival == &discard_) {

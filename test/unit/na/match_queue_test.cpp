@@ -409,6 +409,35 @@ TEST_CASE("canceling a multi-receive waits for what is being written", "[match_q
     CHECK(m.outcomes[0].status == Status::canceled);
 }
 
+TEST_CASE("a message that comes in parts keeps no receive busy", "[match_queue]") {
+    Fixture f;
+    TestOp any(f);
+    TestOp expected(f);
+    f.post(any);
+    f.post_expected(expected, f.x.get(), 7);
+    Landing* first = f.queue.arrive(Lane::unexpected, *f.x, 1, 100, false);
+    Landing* answer = f.queue.arrive(Lane::expected, *f.x, 7, 100, false);
+    REQUIRE(first != nullptr);
+    REQUIRE(answer != nullptr);
+    CHECK(any->state() == Operation::State::matching);
+    CHECK(expected->state() == Operation::State::matching);
+    // Another peer goes first, the aborted message ends nobody's receive, and a canceled receive ends at once.
+    f.message(f.y.get(), 2, 50);
+    CHECK(got(any, 2, 50));
+    f.post(any);
+    f.finish(first, Status::canceled);
+    CHECK(any.outcomes.empty());
+    f.queue.cancel(*expected);
+    REQUIRE(expected.outcomes.size() == 1);
+    CHECK(expected.outcomes[0].status == Status::canceled);
+    f.finish(answer);
+    // One that is completed is delivered like any other.
+    Landing* whole = f.queue.arrive(Lane::unexpected, *f.x, 3, 100, false);
+    REQUIRE(whole != nullptr);
+    f.finish(whole);
+    CHECK(got(any, 3, 100));
+}
+
 TEST_CASE("random arrivals, receives and cancels keep every peer's order", "[match_queue]") {
     // The model: per peer the tags sent and not yet received, in order. Each receive that ends well
     // gets the next one of its source.
