@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "hg/address.hpp"
 
+#include <mutex>
+
 #include "hg/auto_sm.hpp"
 #include "hg/class.hpp"
 #include "na/util/bytes.hpp"
@@ -46,8 +48,20 @@ AddressRef AddressRef::share(Address* a) {
 }
 
 AddressRef Address::make(Class& cls, na::AddressRef net, na::AddressRef sm) {
-    auto* a = new Address(cls, std::move(net), std::move(sm));
+    Address* a = nullptr;
+    {
+        const std::lock_guard guard(cls.address_mutex_);
+        if ((a = cls.free_addresses_) != nullptr) {
+            cls.free_addresses_ = a->next_;
+        } else {
+            cls.all_addresses_.push_back(
+                std::unique_ptr<Address>(new Address(cls, Address::Pooled{})));
+            a = cls.all_addresses_.back().get();
+        }
+    }
+    a->set(std::move(net), std::move(sm));
     cls.addresses_.fetch_add(1, std::memory_order_relaxed);
+    a->refs_.store(1, std::memory_order_release);
     return AddressRef::adopt(a);
 }
 
@@ -59,9 +73,20 @@ bool Address::unref() noexcept {
     if (embedded_) {
         return false;
     }
-    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    std::int32_t before = refs_.load(std::memory_order_relaxed);
+    do {
+        if (before <= 0) {
+            return false;
+        }
+    } while (!refs_.compare_exchange_weak(before, before - 1, std::memory_order_acq_rel,
+                                          std::memory_order_relaxed));
+    if (before == 1) {
+        clear();
         Class& cls = *cls_;
-        delete this;
+        {
+            const std::lock_guard guard(cls.address_mutex_);
+            next_ = std::exchange(cls.free_addresses_, this);
+        }
         cls.addresses_.fetch_sub(1, std::memory_order_release);
     }
     return true;

@@ -3,8 +3,9 @@
 // (auto_sm).
 //
 // Reference counted. Those that a Class hands out live on their own and count against HG_Finalize;
-// the source of a request is embedded in its handle, borrowed by the user, and share() makes an
-// address of its own from it. Immutable; any thread.
+// without references they are kept for the next use, as long as the class, so that a pointer to one
+// stays readable and a double free is noticed. The source of a request is embedded in its handle,
+// borrowed by the user, and share() makes an address of its own from it. Immutable; any thread.
 #pragma once
 
 #include <atomic>
@@ -90,19 +91,26 @@ class Address {
                       bool with_sm) const;  // overflow where it does not fit
 
     void ref() noexcept;
-    // The address may be gone afterwards. False: it had no reference left to give (a double free).
+    // Somebody holds it. A free address has no parts and must not be used.
+    bool live() const noexcept {
+        return refs_.load(std::memory_order_acquire) > 0 && (net_ || sm_);
+    }
+    // The address may be another one's afterwards. False: it had no reference left to give (a
+    // double free), nothing happened.
     bool unref() noexcept;
 
  private:
     friend class AddressRef;
-    Address(Class& cls, na::AddressRef net, na::AddressRef sm) noexcept
-        : cls_(&cls), net_(std::move(net)), sm_(std::move(sm)), embedded_(false) {}
+    // A free one, of the class's own.
+    struct Pooled {};
+    Address(Class& cls, Pooled) noexcept : cls_(&cls), refs_(0), embedded_(false) {}
 
     Class* const cls_;
     na::AddressRef net_;
     na::AddressRef sm_;
     std::atomic<std::int32_t> refs_{1};
     const bool embedded_;
+    Address* next_ = nullptr;  // in the class's free list
 };
 
 inline void AddressRef::reset() noexcept {

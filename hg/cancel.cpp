@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ending an RPC early, and what comes for it afterwards.
 //
-// A canceled RPC whose request has left may still be answered. The answer has to be received, for
-// two reasons: the transport would keep it for a receive to come, and a target whose response is
-// beyond the eager size waits for its acknowledgement. So another handle, the straggler, takes the
-// place of the canceled one until the answer comes, or the peer goes, or the context.
+// A canceled RPC whose request has left may still be answered. The answer has to be looked at: a
+// target whose response is beyond the eager size waits for its acknowledgement. So another handle,
+// the straggler, takes the place of the canceled one until the answer comes, or the peer goes, or
+// the context; it also keeps the buffer of a request beyond the eager size, which the target may
+// read until it answers. Answers for which there is no straggler are dropped when they come (see
+// Context::open()).
 #include <new>
 #include <utility>
 
@@ -19,21 +21,22 @@ using na::Status;
 
 namespace {
 
-// Beyond this, answers that come late are the transport's to drop.
+// Beyond this, answers that come late are dropped; a target gives up what it kept for them in time.
 constexpr std::uint32_t kMaxStragglers = 1024;
 
 }  // namespace
 
 void Handle::cancel() noexcept {
     const Stage now = stage();
-    if (now == Stage::in_flight) {
-        cancel_asked_.store(true, std::memory_order_seq_cst);
-        if (looped_) {
-            Loopback::cancel(*this);
-            return;
-        }
-    } else if (now != Stage::straggler && !(now == Stage::answered && !looped_)) {
+    if (now != Stage::in_flight && now != Stage::straggler &&
+        !(now == Stage::answered && !looped_)) {
         return;  // not in flight
+    }
+    // First: what is posted only now is ended by who posts it, when it sees this.
+    cancel_asked_.store(true, std::memory_order_seq_cst);
+    if (looped_) {
+        Loopback::cancel(*this);
+        return;
     }
     na::Context& na = port_->na();
     na.cancel(*kit_->send);
@@ -64,19 +67,21 @@ void Handle::leave_straggler(Completion& c) {
     h.finish(&Handle::run_forward);
 }
 
-bool Handle::post_straggler(const Handle& canceled) noexcept {
+bool Handle::post_straggler(Handle& canceled) noexcept {
     target_ = false;
     canceled.info_.addr->ref();
     info_.addr = canceled.info_.addr;
     info_.context_id = canceled.info_.context_id;
     tag_ = canceled.tag_;
     cookie_ = canceled.cookie_;
+    input_block_ = std::exchange(canceled.input_block_, nullptr);
     stage_.store(Stage::straggler, std::memory_order_release);
     kit_->recv->handler = &Handle::on_straggler;
     const Status s =
         port_->na().recv_expected(*kit_->recv, peer(), info_.context_id, tag_, kit_->output,
                                   port_->size(Lane::expected), kit_->region);
     if (!ok(s)) {
+        canceled.input_block_ = std::exchange(input_block_, nullptr);
         AddressRef::adopt(std::exchange(info_.addr, nullptr)).reset();
         info_.context->handles_->give(*this);
         return false;
@@ -116,6 +121,8 @@ void Handle::straggler_ended(Completion& c) {
     Context& context = *h.info_.context;
     AddressRef::adopt(std::exchange(h.info_.addr, nullptr)).reset();
     h.info_.context_id = 0;
+    h.cancel_asked_.store(false, std::memory_order_relaxed);
+    context.overflow_.give(std::exchange(h.input_block_, nullptr));
     context.handles_->give(h);
     context.stragglers_.fetch_sub(1, std::memory_order_relaxed);
 }

@@ -20,6 +20,8 @@ using na::Lane;
 using na::Result;
 using na::Status;
 
+constexpr std::uint32_t kMostRequests = INT32_MAX / 4;
+
 // Every class of the process, for dump_counters().
 struct Classes {
     std::mutex mutex;
@@ -106,6 +108,17 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
     if (options.overflow_limit == 0) {
         options.overflow_limit = na::config::number(na::config::kOverflowLimit);
     }
+    if (options.overflow_total == 0) {
+        options.overflow_total = na::config::number(na::config::kOverflowTotal);
+    }
+    if (options.unacked_limit == 0) {
+        options.unacked_limit = na::config::number(na::config::kUnackedLimit);
+    }
+    if (options.request_limit == 0) {
+        options.request_limit = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+            na::config::number(na::config::kRequestLimit), 1, kMostRequests));
+    }
+    options.post_init = std::min(options.post_init, kMostRequests);
     return std::unique_ptr<Class>(
         new Class(std::move(owned), *net, std::move(sm), listen, std::move(options)));
 }
@@ -269,10 +282,13 @@ void Class::log_counters() const {
     NA_LOG_INFO(diag,
                 "{}+{}: requests {} sent {} received {} active, responses {} sent {} received, "
                 "overflow {} requests {} "
-                "responses, {} malformed messages, {} bulk transfers",
+                "responses, {} malformed messages, {} bulk transfers, {} requests refused and {} "
+                "not answered, "
+                "{} large payloads refused, {} large responses given up",
                 net_->class_name(), net_->protocol(), v.requests_sent, v.requests_received,
                 v.requests_active, v.responses_sent, v.responses_received, v.requests_overflow,
-                v.responses_overflow, v.malformed, v.bulk_transfers);
+                v.responses_overflow, v.malformed, v.bulk_transfers, v.requests_refused,
+                v.requests_unanswered, v.overflow_refused, v.responses_given_up);
 }
 
 void Class::log_all_counters() {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bulk/bulk.hpp"
 #include "hg/address.hpp"
@@ -38,7 +39,12 @@ struct Options {
     bool stats = false;
     bool release_input_early = false;
     bool overflow = true;
-    std::uint64_t overflow_limit = 0;  // bytes a peer may announce; 0: from HG_OVERFLOW_LIMIT
+    // 0: from the environment.
+    std::uint64_t overflow_limit = 0;  // HG_OVERFLOW_LIMIT: bytes a peer may announce
+    std::uint64_t overflow_total =
+        0;                            // HG_OVERFLOW_TOTAL: of all that peers announced to a context
+    std::uint64_t unacked_limit = 0;  // HG_UNACKED_LIMIT: bytes of responses not acknowledged
+    std::uint32_t request_limit = 0;  // HG_REQUEST_LIMIT: requests of a context at a time
 };
 
 class Class {
@@ -121,7 +127,10 @@ class Class {
     bulk::Space space_;
     Registry registry_;
     std::size_t offset_[na::kLanes] = {0, 0};
-    std::atomic<std::int64_t> addresses_{0};
+    std::atomic<std::int64_t> addresses_{0};  // held by somebody
+    std::mutex address_mutex_;                // guards the next two
+    std::vector<std::unique_ptr<Address>> all_addresses_;
+    Address* free_addresses_ = nullptr;
 
     mutable std::mutex mutex_;  // guards what follows
     std::array<Context*, 256> contexts_{};

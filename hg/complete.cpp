@@ -92,7 +92,8 @@ void Handle::run_forward(Completion& c) {
         h.output_ = {};
     }
     if (h.input_block_ != nullptr) [[unlikely]] {
-        h.info_.context->overflow_.give(std::exchange(h.input_block_, nullptr));
+        // Without an answer the target may be reading it just now: not for another request then.
+        h.info_.context->overflow_.give(std::exchange(h.input_block_, nullptr), ok(status));
     }
     // The callback may use the handle for the next RPC.
     h.stage_.store(Stage::idle, std::memory_order_release);

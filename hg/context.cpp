@@ -32,6 +32,8 @@ Context::Context(Class& cls, std::uint8_t id)
       done_(threaded_),
       work_(threaded_),
       overflow_(cls, threaded_),
+      unacked_(cls.options().unacked_limit, std::max(cls.options().request_limit / 2, 1U),
+               threaded_),
       loop_lock_(threaded_) {}
 
 Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id) {
@@ -51,6 +53,13 @@ Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id) {
     context->bulk_ = std::make_unique<bulk::Engine>(
         cls.space(), bulk::ContextRails{.net = &context->net(), .sm = context->sm()},
         [](void* arg) noexcept { static_cast<Context*>(arg)->announce(); }, context.get());
+    // Receives of answers and acknowledgements are posted before what they answer is sent: one
+    // without a receive answers a call that has been canceled, or nothing at all.
+    for (const Port* port : {context->net_.get(), context->sm_.get()}) {
+        if (port != nullptr) {
+            port->na().drop_unmatched_expected();
+        }
+    }
     if (const Status s = context->open_waiter(); !ok(s)) {
         return Error{s, "no descriptor to wait on (raise the limit on open files?)"};
     }
@@ -74,19 +83,29 @@ Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id) {
     return context;
 }
 
-// A transport that cannot be waited on, or must not be, makes this context poll.
+// A transport that must not be waited on makes this context poll; one that cannot be, poll every
+// now and then.
 Status Context::open_waiter() {
+    bool waitable = true;
+    bool may_sleep = true;
     for (const Port* port : {net_.get(), sm_.get()}) {
-        if (port != nullptr && port->na().wait_fd() < 0) {
-            return Status::success;
+        if (port != nullptr) {
+            waitable = waitable && port->na().wait_fd() >= 0;
+            may_sleep = may_sleep && port->na().may_sleep();
         }
+    }
+    if (!waitable) {
+        if (may_sleep) {
+            waiter_.nap_between_polls();
+        }
+        return Status::success;
     }
     if (const Status s = waiter_.open(); !ok(s)) {
         return s;
     }
     for (const Port* port : {net_.get(), sm_.get()}) {
         if (port != nullptr) {
-            if (const Status s = waiter_.add(port->na().wait_fd()); !ok(s)) {
+            if (const Status s = waiter_.add(port->na().waiter()); !ok(s)) {
                 return s;
             }
         }
@@ -158,6 +177,7 @@ Status Context::unpost() noexcept {
             return Status::nomem;
         }
         poll();
+        leave();
         if (net_->posted() == 0 && (sm_ == nullptr || sm_->posted() == 0)) {
             return Status::success;
         }
@@ -294,6 +314,9 @@ Counters::Values Context::counters() {
         sum.requests_active +=
             stage == Stage::received || stage == Stage::answering || stage == Stage::answered;
     }
+    sum.requests_unanswered = unanswered_.load(std::memory_order_relaxed);
+    sum.responses_given_up = given_up_.load(std::memory_order_relaxed);
+    sum.overflow_refused = overflow_.refused();
     sum.bulk_transfers = bulk_->counters().transfers.get();
     return sum;
 }

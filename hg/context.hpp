@@ -22,6 +22,7 @@
 #include "hg/handle_pool.hpp"
 #include "hg/overflow_pool.hpp"
 #include "hg/port.hpp"
+#include "hg/unacked.hpp"
 #include "na/context.hpp"
 #include "na/progress.hpp"
 
@@ -75,8 +76,15 @@ class Context {
     // --- progress
     // ------------------------------------------------------------------------------------------------
     na::Status progress(unsigned timeout_ms) noexcept;  // success: trigger() has something; timeout
-    std::uint32_t poll() noexcept;  // one round; answers how many callbacks are due
-    bool ready() noexcept;          // true: do not sleep on wait_fd(); otherwise it is armed
+    // One round; answers how many callbacks are due. Who stops polling while other threads may
+    // sleep in progress() or on wait_fd() calls leave() then.
+    std::uint32_t poll() noexcept;
+    void leave() noexcept {
+        if (threaded_) {
+            waiter_.leave([this] { return arm(); });
+        }
+    }
+    bool ready() noexcept;  // true: do not sleep on wait_fd(); otherwise it is armed
     int wait_fd() const noexcept { return waiter_.fd(); }
     // Runs up to max_count callbacks, waiting for the first; answers success, or timeout (none
     // ran).
@@ -126,6 +134,7 @@ class Context {
     na::CompletionQueue work_;
     na::Waiter waiter_;
     OverflowPool overflow_;
+    Unacked unacked_;
     std::unique_ptr<Port> net_;
     std::unique_ptr<Port> sm_;
     std::unique_ptr<bulk::Engine> bulk_;
@@ -134,6 +143,8 @@ class Context {
     std::atomic<bool> accepting_{false};
     std::atomic<std::uint32_t> rejecting_{0};  // answers to malformed requests on their way
     std::atomic<std::uint32_t> stragglers_{0};
+    std::atomic<std::uint64_t> unanswered_{0};  // see Counters::Values
+    std::atomic<std::uint64_t> given_up_{0};
 
     na::util::OptionalLock loop_lock_;  // guards Handle::partner_ and loop_counters_
     Counters loop_counters_;

@@ -16,7 +16,8 @@ struct Counters {
     na::Counter responses_received;
     na::Counter requests_overflow;  // above the eager size, sent and received
     na::Counter responses_overflow;
-    na::Counter malformed;  // messages that failed a check
+    na::Counter malformed;         // messages that failed a check
+    na::Counter requests_refused;  // answered with `again`: too many at a time
 
     struct Values {
         std::uint64_t requests_sent = 0;
@@ -28,6 +29,11 @@ struct Counters {
         std::uint64_t malformed = 0;
         std::uint64_t requests_active = 0;  // received, and their handle is still alive
         std::uint64_t bulk_transfers = 0;
+        std::uint64_t requests_refused = 0;  // too many at a time
+        std::uint64_t requests_unanswered =
+            0;  // refused for any reason, and the origin was not told
+        std::uint64_t responses_given_up = 0;  // large ones that were not acknowledged
+        std::uint64_t overflow_refused = 0;    // large payloads: too many bytes at a time
 
         void add(const Values& v) noexcept {
             requests_sent += v.requests_sent;
@@ -39,6 +45,10 @@ struct Counters {
             malformed += v.malformed;
             requests_active += v.requests_active;
             bulk_transfers += v.bulk_transfers;
+            requests_refused += v.requests_refused;
+            requests_unanswered += v.requests_unanswered;
+            responses_given_up += v.responses_given_up;
+            overflow_refused += v.overflow_refused;
         }
     };
 
@@ -49,7 +59,8 @@ struct Counters {
                 .responses_received = responses_received.get(),
                 .requests_overflow = requests_overflow.get(),
                 .responses_overflow = responses_overflow.get(),
-                .malformed = malformed.get()};
+                .malformed = malformed.get(),
+                .requests_refused = requests_refused.get()};
     }
 };
 

@@ -54,6 +54,9 @@ void Handle::recycle() noexcept {
         context.rejecting_.fetch_sub(1, std::memory_order_relaxed);
     }
     const bool released_early = std::exchange(input_released_, false);
+    if (released_early) {
+        port_->released_ended();
+    }
     if (looped || (released_early && !port_->enter_budget())) {
         drop_data();
         target_ = false;

@@ -16,6 +16,9 @@ na::Result<Handle*> Context::create_handle(Address* addr, std::uint64_t id) {
     if (addr != nullptr && &addr->cls() != &cls_) {
         return na::Error{Status::invalid_arg, "the address is of another class"};
     }
+    if (addr != nullptr && !addr->live()) {
+        return na::Error{Status::invalid_arg, "the address was freed already"};
+    }
     Handle* handle = handles_->take(addr != nullptr ? port_for(*addr) : *net_);
     if (handle == nullptr) {
         return na::Error{Status::other_error, "the handle-create callback refused the handle"};
@@ -82,7 +85,7 @@ Status Handle::reset(Address* addr, std::uint64_t id) {
     }
     Status s = Status::invalid_arg;
     try {
-        if (addr == nullptr || &addr->cls() == info_.cls) {
+        if (addr == nullptr || (&addr->cls() == info_.cls && addr->live())) {
             s = bind(addr, id);
         }
     } catch (...) {
@@ -170,10 +173,12 @@ Status Handle::forward(std::size_t payload, const Callback& callback, Block* bey
 // Posts the receive of the answer, if there will be one, and then the send. After success the
 // handle may be another thread's already.
 Status Handle::post_forward(std::size_t size) noexcept {
+    Context& context = *info_.context;
     na::Context& na = port_->na();
     na::Address& to = peer();
     const bool wants_answer = !one_way_ || (flags_ & wire::kOverflow) != 0;
-    start_parts(wants_answer ? 2 : 1);
+    // The answer, the request, and this function, which looks once more whether it was canceled.
+    start_parts(wants_answer ? 3 : 2);
     stage_.store(Stage::in_flight, std::memory_order_release);
     if (wants_answer) {
         kit_->recv->handler = &Handle::on_response;
@@ -192,12 +197,24 @@ Status Handle::post_forward(std::size_t size) noexcept {
         }
         note(s);
         na.cancel(*kit_->recv);
+        (void)end_part();  // that of the send
         if (end_part()) {
             return s;  // the receive has ended, and nobody else knows of it
         }
         // The transport takes its time to end the receive: the callback reports it then.
+        context.settle();
+        return Status::success;
     }
-    info_.context->settle();
+    // A cancel() since the handle is in flight has found only what was posted by then; its request
+    // is visible here if it came before the locked post.
+    if (cancel_asked_.load(std::memory_order_seq_cst)) [[unlikely]] {
+        na.cancel(*kit_->send);
+        na.cancel(*kit_->recv);
+    }
+    if (end_part()) {
+        forward_ended();
+    }
+    context.settle();
     return Status::success;
 }
 

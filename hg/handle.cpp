@@ -186,7 +186,7 @@ void Handle::release_input() noexcept {
         info_.context->overflow_.give(std::exchange(input_block_, nullptr));
     }
     if (target_ && !looped_ && !std::exchange(input_released_, true)) {
-        port_->leave_budget();  // another handle may be posted in its place
+        port_->buffer_released();  // another handle may be posted in its place
     }
 }
 

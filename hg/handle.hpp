@@ -32,6 +32,7 @@
 #include "hg/overflow_pool.hpp"
 #include "hg/port.hpp"
 #include "hg/registry.hpp"
+#include "na/util/intrusive_list.hpp"
 
 namespace hg {
 
@@ -159,6 +160,7 @@ class Handle : private Completion {
     friend class Context;
     friend class HandlePool;
     friend class Loopback;
+    friend class Unacked;
 
     // --- shared state machine
     // ------------------------------------------------------------------------------------
@@ -207,6 +209,7 @@ class Handle : private Completion {
     static void on_response_sent(na::Operation& op, const na::Outcome& o) noexcept;
     static void on_large_response_sent(na::Operation& op, const na::Outcome& o) noexcept;
     static void cancel_ack(Completion& c);
+    void give_up_response() noexcept;
     static void on_ack(na::Operation& op, const na::Outcome& o) noexcept;
     void respond_part_ended() noexcept;
     static void respond_ended(Completion& c);
@@ -231,7 +234,7 @@ class Handle : private Completion {
     // --- cancel
     // --------------------------------------------------------------------------------------------------
     static void leave_straggler(Completion& c);
-    bool post_straggler(const Handle& canceled) noexcept;
+    bool post_straggler(Handle& canceled) noexcept;
     static void on_straggler(na::Operation& op, const na::Outcome& o) noexcept;
     static void acknowledge_straggler(Completion& c);
     static void on_straggler_acknowledged(na::Operation& op, const na::Outcome& o) noexcept;
@@ -282,6 +285,8 @@ class Handle : private Completion {
     void* data_ = nullptr;
     void (*release_data_)(void*) = nullptr;
     Handle* next_ = nullptr;  // in the context's free list
+    na::util::ListHook unacked_hook_;
+    std::size_t unacked_bytes_ = 0;
 };
 
 }  // namespace hg

@@ -83,10 +83,11 @@ Status Handle::start_pull(std::span<std::byte> payload, std::size_t user_bytes, 
     }
     pull_size_ = static_cast<std::size_t>(overflow.size);
     pull_checksum_ = overflow.checksum;
-    block = context.overflow_.take(pull_size_, Block::Use::land);
+    Status why = Status::nomem;
+    block = context.overflow_.take(pull_size_, Block::Use::land, &why);
     if (block == nullptr) {
         remote_.reset();
-        return Status::nomem;
+        return why;
     }
     pulled_ = then;
     transfer_ = nullptr;

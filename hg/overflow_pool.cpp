@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "hg/overflow_pool.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <mutex>
 #include <new>
@@ -10,7 +11,20 @@
 
 namespace hg {
 
-OverflowPool::OverflowPool(Class& cls, bool threaded) : cls_(cls), lock_(threaded) {}
+using na::Status;
+
+namespace {
+
+constexpr std::uint64_t kLargest = std::uint64_t{1} << 47;
+
+}  // namespace
+
+// One payload of the largest size has room in any case.
+OverflowPool::OverflowPool(Class& cls, bool threaded)
+    : cls_(cls),
+      landing_limit_(std::max(cls.options().overflow_total,
+                              std::bit_ceil(std::min(cls.options().overflow_limit, kLargest)))),
+      lock_(threaded) {}
 
 OverflowPool::~OverflowPool() = default;
 
@@ -40,13 +54,34 @@ Block* OverflowPool::make(unsigned exponent, Block::Use use) noexcept {
     }
 }
 
-Block* OverflowPool::take(std::size_t size, Block::Use use) noexcept {
+Block* OverflowPool::take(std::size_t size, Block::Use use, Status* why) noexcept {
     const unsigned exponent =
         std::max(kSmallest, static_cast<unsigned>(std::bit_width(size == 0 ? 0 : size - 1)));
-    if (exponent >= 48) {
+    const std::uint64_t bytes = std::uint64_t{1} << std::min(exponent, 63U);
+    if (bytes > kLargest) {
         NA_LOG_ERROR(rpc, "a payload of {} bytes is beyond all memory", size);
         return nullptr;
     }
+    if (use == Block::Use::land) {
+        const std::lock_guard guard(lock_);
+        if (bytes > landing_limit_ - landing_bytes_) {
+            refused_.fetch_add(1, std::memory_order_relaxed);
+            if (why != nullptr) {
+                *why = Status::again;
+            }
+            return nullptr;
+        }
+        landing_bytes_ += bytes;
+    }
+    Block* block = find_or_make(exponent, use);
+    if (block == nullptr && use == Block::Use::land) {
+        const std::lock_guard guard(lock_);
+        landing_bytes_ -= bytes;
+    }
+    return block;
+}
+
+Block* OverflowPool::find_or_make(unsigned exponent, Block::Use use) noexcept {
     {
         const std::lock_guard guard(lock_);
         Block*& head = free_[static_cast<std::size_t>(use)][exponent - kSmallest];
@@ -59,13 +94,16 @@ Block* OverflowPool::take(std::size_t size, Block::Use use) noexcept {
     return make(exponent, use);
 }
 
-void OverflowPool::give(Block* block) noexcept {
+void OverflowPool::give(Block* block, bool again) noexcept {
     if (block == nullptr) {
         return;
     }
     std::unique_ptr<Block> surplus;  // its memory goes outside the lock
     const std::lock_guard guard(lock_);
-    if (free_bytes_ + block->size > kKeep) {
+    if (block->use == Block::Use::land) {
+        landing_bytes_ -= block->size;
+    }
+    if (!again || free_bytes_ + block->size > kKeep) {
         const auto it = all_.find(block->data);
         surplus = std::move(it->second);
         all_.erase(it);

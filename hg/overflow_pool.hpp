@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,9 +41,14 @@ class OverflowPool {
     OverflowPool(const OverflowPool&) = delete;
     OverflowPool& operator=(const OverflowPool&) = delete;
 
-    // A block of at least `size` bytes; null: out of memory, logged.
-    Block* take(std::size_t size, Block::Use use) noexcept;
-    void give(Block* block) noexcept;  // null: nothing
+    // A block of at least `size` bytes. Null: out of memory, logged, or, for landing, more than
+    // HG_OVERFLOW_TOTAL would be in use (`why`: again).
+    Block* take(std::size_t size, Block::Use use, na::Status* why = nullptr) noexcept;
+    // Null: nothing. Unless it may be used again its memory goes: peers that still know it fail to
+    // read it, instead of reading something else.
+    void give(Block* block, bool again = true) noexcept;
+    // Payloads that were refused for the total.
+    std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
 
     // For procs: blocks for sending, known by their address.
     proc::Allocator allocator() noexcept;
@@ -54,13 +60,17 @@ class OverflowPool {
     static constexpr std::size_t kKeep = std::size_t{64}
                                          << 20;  // bytes of free blocks that are kept
 
+    Block* find_or_make(unsigned exponent, Block::Use use) noexcept;
     Block* make(unsigned exponent, Block::Use use) noexcept;
 
     Class& cls_;
+    const std::uint64_t landing_limit_;
+    std::atomic<std::uint64_t> refused_{0};
     na::util::OptionalLock lock_;
     // Guarded by lock_.
     std::array<Block*, kSizes> free_[2] = {};
     std::size_t free_bytes_ = 0;
+    std::uint64_t landing_bytes_ = 0;  // of blocks in use
     std::unordered_map<const void*, std::unique_ptr<Block>> all_;
 };
 

@@ -15,6 +15,9 @@ using na::Lane;
 
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kKitsPerSlab = 8;
+// Receives beyond the limit of requests, so that further ones can be told. If their answers do not
+// leave, what comes then waits with the transport.
+constexpr std::int32_t kForRefusals = 16;
 
 // Buffers of a power of two, one behind the other, would all start in the same set of the cache:
 // one more line apart.
@@ -46,9 +49,10 @@ Port::Port(Context& context, bulk::Rail rail, std::unique_ptr<na::Context> na)
       rail_(rail),
       threaded_(context.threaded()),
       na_(std::move(na)),
-      budget_(static_cast<std::int32_t>(
-          std::min<std::uint32_t>(context.cls().options().post_init, INT32_MAX / 2))),
+      budget_(static_cast<std::int32_t>(context.cls().options().post_init)),
       increment_(context.cls().options().post_incr),
+      limit_(static_cast<std::int32_t>(
+          std::max(context.cls().options().request_limit, context.cls().options().post_init))),
       lock_(threaded_) {
     const na::Class& cls = na_->cls();
     for (const Lane lane : {Lane::unexpected, Lane::expected}) {
@@ -123,10 +127,12 @@ bool Port::enter_budget() noexcept {
 }
 
 bool Port::raise_budget() noexcept {
-    if (increment_ < 0 || budget_.load(std::memory_order_relaxed) > INT32_MAX / 2) {
+    const std::int32_t most = limit_ + kForRefusals;
+    const std::int32_t now = budget_.load(std::memory_order_relaxed);
+    if (increment_ < 0 || now >= most) {
         return false;
     }
-    add(budget_, std::min(increment_, INT32_MAX / 2));
+    budget_.store(increment_ < most - now ? now + increment_ : most, std::memory_order_relaxed);
     return true;
 }
 

@@ -77,7 +77,8 @@ class Port {
 
     // Receives for requests. `posted`: in the transport; `active`: those, and the handles that
     // still hold the buffer that their request came in. Handles are posted while active is below
-    // the budget, which grows when all are taken.
+    // the budget, which grows when all are taken, up to the limit of requests at a time and some
+    // for those beyond, which are refused.
     void request_posted() noexcept { add(posted_, 1); }
     std::int32_t request_taken() noexcept {
         return add(posted_, -1) - 1;
@@ -85,7 +86,20 @@ class Port {
     std::int32_t posted() const noexcept { return posted_.load(std::memory_order_acquire); }
     bool enter_budget() noexcept;
     void leave_budget() noexcept { add(active_, -1); }
-    bool raise_budget() noexcept;  // false: it does not grow
+    bool raise_budget() noexcept;  // false: it does not grow, or not any further
+    // Requests that gave their buffer back before their end.
+    void buffer_released() noexcept {
+        add(released_, 1);
+        leave_budget();
+    }
+    void released_ended() noexcept { add(released_, -1); }
+    // More requests are there than the limit allows; inside the handler of one that has just come.
+    bool overloaded() const noexcept {
+        return budget_.load(std::memory_order_relaxed) > limit_ ||
+                       released_.load(std::memory_order_relaxed) != 0
+                   ? requests() > limit_
+                   : false;
+    }
 
     Counters counters;
 
@@ -116,9 +130,15 @@ class Port {
     std::uint32_t salt_;
     std::atomic<std::uint32_t> tickets_{1};
     std::atomic<std::int32_t> posted_{0};
+    std::int32_t requests() const noexcept {
+        return active_.load(std::memory_order_relaxed) - posted_.load(std::memory_order_relaxed) +
+               released_.load(std::memory_order_relaxed);
+    }
     std::atomic<std::int32_t> active_{0};
+    std::atomic<std::int32_t> released_{0};
     std::atomic<std::int32_t> budget_;
     const std::int32_t increment_;
+    const std::int32_t limit_;  // requests at a time
 
     na::util::OptionalLock lock_;  // guards what follows
     Kit* free_ = nullptr;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Target: from a posted receive to a request that can be dispatched, or to the answer that it
 // cannot.
+#include <bit>
+
 #include "hg/context.hpp"
 #include "hg/handle.hpp"
 #include "na/util/log.hpp"
@@ -106,6 +108,18 @@ void Handle::take_request(std::span<std::byte> message) noexcept {
         return;
     }
     port_->counters.requests_received.add();
+    if (port_->overloaded()) [[unlikely]] {
+        port_->counters.requests_refused.add();
+        if (std::has_single_bit(port_->counters.requests_refused.get())) {
+            NA_LOG_WARNING(
+                rpc,
+                "{} requests refused so far: this context has as many as HG_REQUEST_LIMIT allows, "
+                "none of which the program has finished",
+                port_->counters.requests_refused.get());
+        }
+        reject_later(Status::again);
+        return;
+    }
     registration_ = info_.cls->registry().acquire(request.id, context.id());
     if (registration_ == nullptr) [[unlikely]] {
         reject_later(Status::noentry);
@@ -149,9 +163,12 @@ void Handle::reject(Completion& c) {
     const bool wanted = !h.one_way_ || (h.flags_ & wire::kOverflow) != 0;
     if (wanted) {
         h.rejected_ = true;
-        if (context.rejecting_.fetch_add(1, std::memory_order_relaxed) < kMaxRejecting) {
-            (void)h.send_response(code, 0, {}, nullptr, 0);  // best effort: the peer may be gone
+        if (context.rejecting_.fetch_add(1, std::memory_order_relaxed) >= kMaxRejecting ||
+            !ok(h.send_response(code, 0, {}, nullptr, 0))) {  // the peer may be gone
+            context.unanswered_.fetch_add(1, std::memory_order_relaxed);
         }
+    } else {
+        context.unanswered_.fetch_add(1, std::memory_order_relaxed);
     }
     h.stage_.store(Stage::answered, std::memory_order_release);
     h.unref();

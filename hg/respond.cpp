@@ -43,6 +43,7 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
     // The send, the acknowledgement, and this function, so that a response that leaves at once ends
     // here, without a turn through the queues.
     start_parts(beyond == nullptr ? 2 : 3);
+    cancel_asked_.store(false, std::memory_order_relaxed);  // of an answer that could not be sent
     stage_.store(Stage::answered, std::memory_order_release);
     Status s = Status::success;
     if (beyond != nullptr) [[unlikely]] {
@@ -74,6 +75,19 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
         return s;
     }
     Context& context = *info_.context;
+    if (cancel_asked_.load(std::memory_order_seq_cst)) [[unlikely]] {  // see post_forward()
+        na.cancel(*kit_->send);
+        if (beyond != nullptr) {
+            na.cancel(*kit_->recv);
+        }
+    }
+    if (beyond != nullptr) [[unlikely]] {
+        context.unacked_.add(*this, beyond->size);
+        while (Handle* oldest = context.unacked_.excess()) {
+            oldest->give_up_response();
+            oldest->unref();
+        }
+    }
     if (end_part()) [[likely]] {
         respond_ended(*this);
     }
@@ -103,6 +117,19 @@ void Handle::on_large_response_sent(na::Operation& op, const na::Outcome& o) noe
         return;
     }
     on_response_sent(op, o);
+}
+
+// Outside of handlers; the caller has a reference.
+void Handle::give_up_response() noexcept {
+    NA_LOG_WARNING(rpc,
+                   "RPC {:#x}: its origin does not acknowledge a response of {} bytes, which is "
+                   "given up: too many "
+                   "wait (see HG_UNACKED_LIMIT)",
+                   info_.id, unacked_bytes_);
+    info_.context->given_up_.fetch_add(1, std::memory_order_relaxed);
+    note(Status::timeout);
+    port_->na().cancel(*kit_->recv);
+    port_->na().cancel(*kit_->send);
 }
 
 void Handle::cancel_ack(Completion& c) {
@@ -144,7 +171,10 @@ void Handle::respond_part_ended() noexcept {
 void Handle::respond_ended(Completion& c) {
     Handle& h = of(c);
     if (h.output_block_ != nullptr) [[unlikely]] {
-        h.info_.context->overflow_.give(std::exchange(h.output_block_, nullptr));
+        // Who has not acknowledged it may be reading it just now: not for another response then.
+        h.info_.context->unacked_.remove(h);
+        h.info_.context->overflow_.give(std::exchange(h.output_block_, nullptr),
+                                        ok(h.status_.load(std::memory_order_relaxed)));
     }
     if (std::exchange(h.dispatch_due_, false)) [[unlikely]] {
         h.arrived();

@@ -35,7 +35,7 @@ void Address::ref() noexcept {
     }
 }
 
-void Address::unref() noexcept {
+bool Address::unref() noexcept {
     if (threaded_) {
         // The last reference may be dropped only under the table's mutex, so that a lookup finds the address either with
         // references or buried, never in between.
@@ -43,14 +43,14 @@ void Address::unref() noexcept {
         while (n > 1) {
             if (refs_.compare_exchange_weak(n, n - 1, std::memory_order_release,
                                             std::memory_order_relaxed)) {
-                return;
+                return true;
             }
         }
     } else if (const std::int32_t n = refs_.load(std::memory_order_relaxed); n > 1) {
         refs_.store(n - 1, std::memory_order_relaxed);
-        return;
+        return true;
     }
-    cls_->addresses().bury(*this);
+    return cls_->addresses().bury(*this);
 }
 
 AddressTable::~AddressTable() {
@@ -97,11 +97,15 @@ AddressRef AddressTable::find(std::string_view identity) {
     return AddressRef::adopt(it->second);
 }
 
-void AddressTable::bury(Address& address) noexcept {
+bool AddressTable::bury(Address& address) noexcept {
     const std::lock_guard guard(mutex_);
+    // Without references none can be taken but under the mutex.
+    if (address.refs_.load(std::memory_order_acquire) <= 0) {
+        return false;
+    }
     // Others may have taken references meanwhile; acquire pairs with their release.
     if (address.refs_.fetch_sub(1, std::memory_order_acq_rel) > 1 || address.dead_) {
-        return;
+        return true;
     }
     try {
         dead_.push_back(&address);
@@ -110,6 +114,7 @@ void AddressTable::bury(Address& address) noexcept {
     } catch (const std::bad_alloc&) {
         // It stays in the table without references: a later lookup and release of it tries again.
     }
+    return true;
 }
 
 std::unique_ptr<Address> AddressTable::take_dead() {

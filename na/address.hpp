@@ -33,7 +33,9 @@ class Address {
     Status encode(std::span<std::byte> out) const;  // overflow where it does not fit
 
     void ref() noexcept;
-    void unref() noexcept;  // the address may be gone afterwards
+    // The address may be gone afterwards. False: it had no reference left to give (a double free), nothing happened; that
+    // can be told until it is reaped.
+    bool unref() noexcept;
 
     static Address* of(plugin::Peer& peer) noexcept { return static_cast<Address*>(peer.core); }
 
@@ -113,7 +115,7 @@ class AddressTable {
 
  private:
     friend class Address;
-    void bury(Address& address) noexcept;
+    bool bury(Address& address) noexcept;
 
     Class& cls_;
     const bool threaded_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "na/context.hpp"
 
+#include <algorithm>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -13,6 +14,19 @@ namespace na {
 using plugin::Posted;
 using State = Operation::State;
 
+namespace {
+
+// Of the largest message, that many have room in any case: fewer, and one would have to wait for all others to go.
+constexpr std::uint64_t kLeastHeld = 8;
+
+std::uint64_t held_bytes(const Class& cls) {
+    return std::max<std::uint64_t>(
+        config::number(config::kUnexpectedBytes),
+        kLeastHeld * std::max(cls.max_message(Lane::unexpected), cls.max_message(Lane::expected)));
+}
+
+}  // namespace
+
 Context::Context(Class& cls, std::uint8_t id)
     : cls_(cls),
       id_(id),
@@ -21,7 +35,7 @@ Context::Context(Class& cls, std::uint8_t id)
       match_({.max_unexpected = cls.max_message(Lane::unexpected),
               .max_expected = cls.max_message(Lane::expected),
               .held_messages = config::number(config::kUnexpectedLimit),
-              .held_bytes = config::number(config::kUnexpectedBytes)},
+              .held_bytes = held_bytes(cls)},
              counters_, &Context::end_matched, this),
       completions_(cls.threaded()) {}
 
@@ -44,14 +58,18 @@ Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id) {
         const std::lock_guard guard(context->lock_);  // others may know of the context already
         context->plugin_ = std::move(*engine);
     }
-    if (!cls.info().no_block && cls.caps().waitable) {
-        const int fd = context->plugin_->wait_fd();
-        if (fd >= 0) {
+    if (!cls.info().no_block) {
+        const int fd = cls.caps().waitable ? context->plugin_->wait_fd() : -1;
+        if (fd < 0) {
+            context->waiter_.nap_between_polls();
+        } else {
             if (const Status s = context->waiter_.open(); !ok(s)) {
                 return Error{s, "no descriptor to wait on"};
             }
-            if (const Status s = context->waiter_.add(fd); !ok(s)) {
-                return Error{s, "the plugin's descriptor cannot be waited on"};
+            for (const int source : {fd, context->plugin_->side_fd()}) {
+                if (const Status s = source < 0 ? Status::success : context->waiter_.add(source); !ok(s)) {
+                    return Error{s, "the plugin's descriptor cannot be waited on"};
+                }
             }
         }
     }
@@ -202,6 +220,9 @@ Status Context::recv_unexpected(Operation& op, void* buffer, std::size_t size, p
     const std::lock_guard guard(lock_);
     if (!cls_.caps().matches[0]) {
         match_.post_unexpected(op);
+        if (match_.room()) [[unlikely]] {
+            waiter_.wake_sleepers();
+        }
         return Status::success;
     }
     return post_receive(op);
@@ -225,6 +246,9 @@ Status Context::recv_multi(Operation& op, void* buffer, std::size_t size, plugin
     const std::lock_guard guard(lock_);
     if (!cls_.caps().matches[0]) {
         match_.post_unexpected(op);
+        if (match_.room()) [[unlikely]] {
+            waiter_.wake_sleepers();
+        }
         return Status::success;
     }
     return cls_.caps().multi_recv ? post_receive(op) : Status::opnotsupported;
@@ -250,7 +274,13 @@ Status Context::recv_expected(Operation& op, Address& from, std::uint8_t source_
     from.ref();
     op.referenced_ = true;
     if (!cls_.caps().matches[1]) [[likely]] {
+        if (cls_.caps().watches_receives) {
+            plugin_->awaits(op, true);
+        }
         match_.post_expected(op);
+        if (match_.room()) [[unlikely]] {  // it has taken a held one
+            waiter_.wake_sleepers();
+        }
         return Status::success;
     }
     return post_receive(op);
@@ -366,7 +396,11 @@ void Context::end(Operation& op, const Outcome& outcome) noexcept {
 }
 
 void Context::end_matched(void* context, Operation& op, const Outcome& outcome) noexcept {
-    static_cast<Context*>(context)->end(op, outcome);
+    auto& self = *static_cast<Context*>(context);
+    if (op.kind == OpKind::recv_expected && self.cls_.caps().watches_receives && self.plugin_ != nullptr) {
+        self.plugin_->awaits(op, false);
+    }
+    self.end(op, outcome);
 }
 
 // --- progress --------------------------------------------------------------------------------------------------------
@@ -376,6 +410,7 @@ std::size_t Context::poll() noexcept {
         return 0;
     }
     waiter_.disarm();
+    match_.begin_poll();
     const std::size_t events = plugin_->progress();
     if (!retry_.empty()) [[unlikely]] {
         retry();
@@ -419,7 +454,8 @@ bool Context::arm() noexcept {
 // True: nothing to do now, and what comes will make the plugin's descriptor readable.
 bool Context::arm_plugin() noexcept {
     const std::lock_guard guard(lock_);
-    return (retry_.empty() || cls_.caps().wakes_on_credit) && !match_.deliverable() && plugin_->arm();
+    return (retry_.empty() || cls_.caps().wakes_on_credit) && !match_.deliverable() && !match_.room() &&
+           !match_.starved() && plugin_->arm();
 }
 
 Status Context::wait(unsigned timeout_ms) noexcept {
@@ -516,6 +552,16 @@ void Context::peer_lost(plugin::Peer& peer, Status why) {
         end(*op, Outcome{.status = why});
     }
     match_.fail_peer(address, why);
+}
+
+void Context::context_lost(plugin::Peer& peer, std::uint8_t context, Status why) {
+    Address& address = *Address::of(peer);
+    NA_LOG_INFO(addr, "lost context {} of {}: {}", context, address.uri(), to_string(why));
+    const AddressRef keep = AddressRef::share(&address);
+    while (Operation* op = retry_.pop(&address, context)) {
+        end(*op, Outcome{.status = why});
+    }
+    match_.fail_peer(address, why, context);
 }
 
 void Context::dropped(const char* what) {

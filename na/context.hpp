@@ -67,6 +67,10 @@ class Context final : public plugin::Sink {
     void leave() noexcept;
     // Descriptor to sleep on after arm() said true; -1: cannot sleep (NA_NO_BLOCK, or the plugin cannot).
     int wait_fd() const noexcept { return waiter_.fd(); }
+    // For a Waiter above this one.
+    const Waiter& waiter() const noexcept { return waiter_; }
+    // wait() may sleep, be it without a descriptor.
+    bool may_sleep() const noexcept { return !cls_.info().no_block; }
     // True: nothing is ready, and whatever comes will make wait_fd() readable.
     bool arm() noexcept;
     // Polls, spins, sleeps until the completion queue has something: success, or timeout.
@@ -106,6 +110,7 @@ class Context final : public plugin::Sink {
     plugin::Peer* source(std::span<const std::byte> identity) override;
     void release(plugin::Peer& peer) override;
     void peer_lost(plugin::Peer& peer, Status why) override;
+    void context_lost(plugin::Peer& peer, std::uint8_t context, Status why) override;
     void dropped(const char* what) override;
 
  private:

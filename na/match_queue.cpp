@@ -28,14 +28,18 @@ MatchQueue::MatchQueue(const Limits& limits, Counters& counters, End end, void* 
       end_(end),
       context_(context),
       buckets_(new Bucket[kFirstBuckets]),
-      bucket_count_(kFirstBuckets) {}
+      bucket_count_(kFirstBuckets),
+      budget_(limits.held_messages, limits.held_bytes) {
+    dropped_.into = Landing::Kind::discard;
+}
 
 MatchQueue::~MatchQueue() {
-    while (Held* held = held_unexpected_.pop_front()) {
+    while (Held* held = held_unexpected_.front()) {
+        unlink(*held);
         discard(held);
     }
-    while (Held* held = held_expected_.pop_front()) {
-        Messages::remove(*held);
+    while (Held* held = held_expected_.front()) {
+        unlink(*held);
         discard(held);
     }
 }
@@ -70,6 +74,7 @@ void MatchQueue::post_unexpected(Operation& op) noexcept {
     op.exhausted_ = false;
     op.set_state(Operation::State::matching);
     unexpected_.push_back(op);
+    made_room();
     deliver_held();
 }
 
@@ -141,7 +146,7 @@ void MatchQueue::cancel(Operation& op) noexcept {
     end_(context_, op, Outcome{.status = Status::canceled});
 }
 
-void MatchQueue::fail_peer(Address& peer, Status why) noexcept {
+void MatchQueue::fail_peer(Address& peer, Status why, std::optional<std::uint8_t> context) noexcept {
     if (expected_count_ == 0) {
         return;
     }
@@ -149,7 +154,7 @@ void MatchQueue::fail_peer(Address& peer, Status why) noexcept {
         Receives& receives = buckets_[i].receives;
         for (Operation* op = receives.front(); op != nullptr;) {
             Operation* next = receives.next(*op);
-            if (op->address_ == &peer) {
+            if (op->address_ == &peer && (!context || op->target_id == *context)) {
                 Receives::remove(*op);
                 --posted_count_;
                 --expected_count_;
@@ -165,38 +170,48 @@ void MatchQueue::fail_peer(Address& peer, Status why) noexcept {
 Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::size_t size, bool whole) noexcept {
     if (lane == Lane::unexpected) {
         if (size > limits_.max_unexpected) {
-            counters_.dropped.add();
-            return hold(lane, source, tag, 0, Landing::Kind::discard);
+            return drop();
         }
         // Not before others that wait for a receive, or that are still being written.
         if (Operation* op = whole && held_unexpected_.empty() ? taker() : nullptr; op != nullptr) {
             return op->kind == OpKind::recv_unexpected ? land(*op, source, tag, size)
                                                        : land_multi(*op, source, tag, size);
         }
-        if (held_count_ >= limits_.held_messages || held_bytes_ + size > limits_.held_bytes) {
-            counters_.refused.add();
-            return nullptr;
+        if (!make_room_for_unexpected(source, size)) {
+            return refuse(whole ? kWhole : kParts);
         }
         return hold(lane, source, tag, size, Landing::Kind::held);
     }
     if (size > limits_.max_expected) {
-        counters_.dropped.add();
-        return hold(lane, source, tag, 0, Landing::Kind::discard);
+        return drop();
     }
     Bucket& b = bucket(&source, tag);
-    if (Operation* op = b.receives.empty() || writing(b, &source, tag) ? nullptr : taker(b, &source, tag);
-        op != nullptr && whole) {
+    Operation* op = taker(b, &source, tag);
+    if (op == nullptr && !hold_expected_) {
+        return drop();
+    }
+    if (op != nullptr && whole && !writing(b, &source, tag)) {
         --expected_count_;
         return land(*op, source, tag, size);
-    } else if (op == nullptr && !hold_expected_) {
-        counters_.dropped.add();
-        return hold(lane, source, tag, 0, Landing::Kind::discard);
     }
-    while (held_expected_.front() != nullptr &&
-           (held_count_ >= limits_.held_messages || held_bytes_ + size > limits_.held_bytes)) {
-        drop_oldest_expected();
-    }
+    make_room_for_expected(source, size);
     return hold(lane, source, tag, size, Landing::Kind::held);
+}
+
+Landing* MatchQueue::drop() noexcept {
+    counters_.dropped.add();
+    return &dropped_;
+}
+
+Landing* MatchQueue::refuse(unsigned why) noexcept {
+    counters_.refused.add();
+    refused_ |= why;
+    return nullptr;
+}
+
+// Asked after a refusal. A receive that has got a credit since needs no room.
+bool MatchQueue::has_room() noexcept {
+    return (refused_ & kRoom) != 0 || ((refused_ & kWhole) != 0 && held_unexpected_.empty() && taker() != nullptr);
 }
 
 // A message of that source and tag is still being written: the next one must not reach a receive before it.
@@ -256,10 +271,11 @@ Landing* MatchQueue::land_multi(Operation& op, Address& source, std::uint32_t ta
     return part;
 }
 
-MatchQueue::Held* MatchQueue::hold(Lane lane, Address& source, std::uint32_t tag, std::size_t size,
+Held* MatchQueue::hold(Lane lane, Address& source, std::uint32_t tag, std::size_t size,
                                    Landing::Kind kind) noexcept {
     void* memory = ::operator new(sizeof(Held) + size, std::nothrow);
     if (memory == nullptr) {
+        refuse(kStarved);
         return nullptr;
     }
     Held* held = new (memory) Held;
@@ -270,9 +286,12 @@ MatchQueue::Held* MatchQueue::hold(Lane lane, Address& source, std::uint32_t tag
     held->source = &source;
     source.ref();
     if (kind == Landing::Kind::held) {
+        if (!budget_.take(*held)) {
+            discard(held);
+            refuse(kStarved);
+            return nullptr;
+        }
         held->data = held + 1;
-        ++held_count_;
-        held_bytes_ += size;
         counters_.held.add();
         if (lane == Lane::unexpected) {
             held_unexpected_.push_back(*held);
@@ -284,12 +303,18 @@ MatchQueue::Held* MatchQueue::hold(Lane lane, Address& source, std::uint32_t tag
     return held;
 }
 
+// Out of the lists of held messages, and of the count.
+void MatchQueue::unlink(Held& held) noexcept {
+    Messages::remove(held);
+    if (held.on == Lane::expected) {
+        Aged::remove(held);
+    }
+    budget_.give(held);
+    made_room();
+}
+
 // Frees a record that is in no list.
 void MatchQueue::discard(Held* held) noexcept {
-    if (held->into == Landing::Kind::held) {
-        --held_count_;
-        held_bytes_ -= held->size;
-    }
     if (held->source != nullptr) {
         held->source->unref();
     }
@@ -297,17 +322,37 @@ void MatchQueue::discard(Held* held) noexcept {
     ::operator delete(held);
 }
 
-void MatchQueue::drop_oldest_expected() noexcept {
-    Held* oldest = held_expected_.pop_front();
-    Messages::remove(*oldest);
+// Where peers that hold little have filled everything, expected messages that nobody receives make way. False: refused.
+bool MatchQueue::make_room_for_unexpected(const Address& source, std::size_t size) noexcept {
+    while (!budget_.admits(source, Lane::unexpected, size)) {
+        Held* oldest = budget_.little(source, Lane::unexpected, size) ? held_expected_.front() : nullptr;
+        if (oldest == nullptr) {
+            return false;
+        }
+        drop_held(*oldest);
+    }
+    return true;
+}
+
+// Drops the oldest of the same source; that of another one only where many peers that hold little have filled everything.
+void MatchQueue::make_room_for_expected(const Address& source, std::size_t size) noexcept {
+    while (!budget_.admits(source, Lane::expected, size)) {
+        HoldShare* share = budget_.find(source);
+        Held* oldest = share == nullptr ? nullptr : share->oldest_expected();
+        if (oldest == nullptr && (oldest = held_expected_.front()) == nullptr) {
+            return;
+        }
+        drop_held(*oldest);
+    }
+}
+
+void MatchQueue::drop_held(Held& oldest) noexcept {
+    unlink(oldest);
     counters_.dropped.add();
-    if (oldest->complete) {
-        discard(oldest);
+    if (oldest.complete) {
+        discard(&oldest);
     } else {
-        // The plugin is still writing into it: it goes when that ends.
-        --held_count_;
-        held_bytes_ -= oldest->size;
-        oldest->into = Landing::Kind::discard;
+        oldest.into = Landing::Kind::discard;  // the plugin is still writing into it: it goes when that ends
     }
 }
 
@@ -346,7 +391,9 @@ void MatchQueue::finish(Landing& landing, Status status) noexcept {
             finish_held(static_cast<Held&>(landing), status);
             return;
         case Landing::Kind::discard:
-            discard(&static_cast<Held&>(landing));
+            if (&landing != &dropped_) {
+                discard(&static_cast<Held&>(landing));
+            }
             return;
     }
 }
@@ -369,10 +416,7 @@ void MatchQueue::end_multi(Held& part, Status status) noexcept {
 
 void MatchQueue::finish_held(Held& held, Status status) noexcept {
     if (status != Status::success) {
-        Messages::remove(held);
-        if (held.on == Lane::expected) {
-            Aged::remove(held);
-        }
+        unlink(held);
         discard(&held);
         return;
     }
@@ -383,6 +427,10 @@ void MatchQueue::finish_held(Held& held, Status status) noexcept {
     }
     if (Operation* op = taker(bucket(held.source, held.got_tag), held.source, held.got_tag); op != nullptr) {
         deliver(held, *op);
+    } else if (!hold_expected_) {  // its receive has been canceled meanwhile
+        unlink(held);
+        counters_.dropped.add();
+        discard(&held);
     }
 }
 
@@ -403,10 +451,7 @@ bool MatchQueue::deliver(Held& held, Operation& op) noexcept {
     if (landing->data != nullptr && held.size != 0) {
         std::memcpy(landing->data, held.data, held.size);
     }
-    Messages::remove(held);
-    if (held.on == Lane::expected) {
-        Aged::remove(held);
-    }
+    unlink(held);
     discard(&held);
     finish(*landing, Status::success);
     return true;

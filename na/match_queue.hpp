@@ -2,17 +2,20 @@
 // Matching of messages and receives for lanes on which the transport does not match.
 //
 // Unexpected: receives in the order they were posted, any source. Expected: by (source, tag). A message that comes before
-// its receive is held in memory of the core, within limits: beyond them unexpected messages stay with the plugin, and of
-// expected ones the oldest is dropped (Mercury drops them all: the receive is to be posted first).
+// its receive is held in memory of the core, within limits and shares (na/hold_budget.hpp): beyond them unexpected messages
+// stay with the plugin, and of expected ones the sender's oldest is dropped (Mercury drops them all: the receive is to be
+// posted first).
 // Guarded by the context's lock.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "na/address.hpp"
 #include "na/counters.hpp"
+#include "na/hold_budget.hpp"
 #include "na/op.hpp"
 #include "na/util/intrusive_list.hpp"
 
@@ -43,8 +46,8 @@ class MatchQueue {
     Landing* arrive(Lane lane, Address& source, std::uint32_t tag, std::size_t size, bool whole = true) noexcept;
     void finish(Landing& landing, Status status) noexcept;
 
-    // Ends the expected receives from this peer.
-    void fail_peer(Address& peer, Status why) noexcept;
+    // Ends the expected receives from this peer, or from one of its contexts.
+    void fail_peer(Address& peer, Status why, std::optional<std::uint8_t> context = {}) noexcept;
 
     // False: expected messages without a receive are dropped at once.
     void hold_expected(bool hold) noexcept { hold_expected_ = hold; }
@@ -54,17 +57,21 @@ class MatchQueue {
     bool deliverable() noexcept;
     void deliver_held() noexcept;
 
+    // A message was refused for want of room, and there is some now: the plugin shall announce it again.
+    bool room() noexcept { return refused_ != 0 && has_room(); }
+    // A message was refused for want of memory, in this poll.
+    bool starved() const noexcept { return (refused_ & kStarved) != 0; }
+    // Before each poll of the plugin.
+    void begin_poll() noexcept {
+        if (refused_ != 0) [[unlikely]] {
+            refused_ = has_room() ? 0 : refused_ & ~kStarved;
+        }
+    }
+
     bool empty() const noexcept { return posted_count_ == 0 && landing_count_ == 0; }  // no receive is posted or written
-    std::uint64_t held() const noexcept { return held_count_; }
+    std::uint64_t held() const noexcept { return budget_.messages(); }
 
  private:
-    // A message without a receive, or part of a multi-receive; the payload of a held one follows the object.
-    struct Held : Landing {
-        util::ListHook hook;
-        util::ListHook age;  // expected: oldest first
-        Operation* op = nullptr;
-        bool complete = false;
-    };
     using Receives = util::IntrusiveList<Operation, &Operation::hook_>;
     using Messages = util::IntrusiveList<Held, &Held::hook>;
     using Aged = util::IntrusiveList<Held, &Held::age>;
@@ -76,7 +83,16 @@ class MatchQueue {
     Bucket& bucket(const Address* source, std::uint32_t tag) noexcept;
     void grow() noexcept;
     Held* hold(Lane lane, Address& source, std::uint32_t tag, std::size_t size, Landing::Kind kind) noexcept;
+    void unlink(Held& held) noexcept;
     void discard(Held* held) noexcept;
+    Landing* drop() noexcept;
+    Landing* refuse(unsigned why) noexcept;
+    bool has_room() noexcept;
+    void made_room() noexcept {
+        if (refused_ != 0) [[unlikely]] {
+            refused_ |= kRoom;
+        }
+    }
     Landing* land(Operation& op, Address& source, std::uint32_t tag, std::size_t size) noexcept;
     Landing* land_multi(Operation& op, Address& source, std::uint32_t tag, std::size_t size) noexcept;
     Operation* taker() noexcept;
@@ -85,7 +101,15 @@ class MatchQueue {
     bool deliver(Held& held, Operation& op) noexcept;
     void end_multi(Held& part, Status status) noexcept;
     void finish_held(Held& held, Status status) noexcept;
-    void drop_oldest_expected() noexcept;
+    bool make_room_for_unexpected(const Address& source, std::size_t size) noexcept;
+    void make_room_for_expected(const Address& source, std::size_t size) noexcept;
+    void drop_held(Held& oldest) noexcept;
+
+    // Bits of refused_.
+    static constexpr unsigned kWhole = 1 << 0;    // a message that could have gone into a receive directly
+    static constexpr unsigned kParts = 1 << 1;    // one that cannot
+    static constexpr unsigned kStarved = 1 << 2;  // for want of memory
+    static constexpr unsigned kRoom = 1 << 3;     // something has been given back since
 
     const Limits limits_;
     Counters& counters_;
@@ -96,8 +120,9 @@ class MatchQueue {
     std::unique_ptr<Bucket[]> buckets_;
     std::size_t bucket_count_;
     Aged held_expected_;
-    std::uint64_t held_count_ = 0;
-    std::uint64_t held_bytes_ = 0;
+    HoldBudget budget_;
+    Landing dropped_;  // takes the place of every message that is dropped before a byte of it was written
+    unsigned refused_ = 0;
     std::uint64_t posted_count_ = 0;
     std::uint64_t landing_count_ = 0;  // messages being written into receives
     std::uint64_t expected_count_ = 0;

@@ -2,6 +2,7 @@
 #include "na/plugin_loader.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <new>
 #include <system_error>
@@ -17,6 +18,32 @@
 
 namespace na {
 namespace {
+
+// What signals do is the program's choice. Libraries that come with a module (libpsm2 with libfabric) take SIGINT, SIGTERM
+// and the signals of crashes for themselves as they are loaded: for the life of this object they may.
+class KeptSignals {
+ public:
+    KeptSignals() noexcept {
+        for (int i = 1; i < kCount; ++i) {
+            known_[i] = sigaction(i, nullptr, &before_[i]) == 0;
+        }
+    }
+    ~KeptSignals() {
+        for (int i = 1; i < kCount; ++i) {
+            struct sigaction now {};
+            if (known_[i] && sigaction(i, nullptr, &now) == 0 && now.sa_sigaction != before_[i].sa_sigaction) {
+                sigaction(i, &before_[i], nullptr);
+            }
+        }
+    }
+    KeptSignals(const KeptSignals&) = delete;
+    KeptSignals& operator=(const KeptSignals&) = delete;
+
+ private:
+    static constexpr int kCount = 32;  // those that have a meaning of their own
+    struct sigaction before_[kCount] = {};
+    bool known_[kCount] = {};
+};
 
 void add_folder(const std::string& folder, std::vector<std::string>& files) {
     std::error_code error;
@@ -49,7 +76,11 @@ std::vector<std::string> plugin_modules() {
 }
 
 Result<std::unique_ptr<plugin::Plugin>> load_plugin(const std::string& file) {
-    void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* module = nullptr;
+    {
+        const KeptSignals signals;
+        module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    }
     if (module == nullptr) {
         const char* why = dlerror();
         return Error{Status::nodev, why == nullptr ? "dlopen failed" : why};

@@ -13,6 +13,9 @@
 #ifdef CINNABAR_HAS_SM
 #include "plugins/sm/plugin.hpp"
 #endif
+#ifdef CINNABAR_HAS_OFI
+#include "plugins/ofi/plugin.hpp"
+#endif
 
 namespace na {
 namespace {
@@ -21,6 +24,9 @@ namespace {
 constexpr const plugin::Entry* kBuiltIn[] = {
 #ifdef CINNABAR_HAS_SM
     &sm::sm_entry,
+#endif
+#ifdef CINNABAR_HAS_OFI
+    &ofi::ofi_entry,
 #endif
     nullptr,
 };

@@ -2,6 +2,8 @@
 #include "na/progress.hpp"
 
 #include <cerrno>
+#include <cstring>
+#include <ctime>
 
 #include <poll.h>
 #include <sched.h>
@@ -38,15 +40,30 @@ Status Waiter::add(int source_fd) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.fd = source_fd;
+    sources_.push_back(source_fd);
     if (epoll_ctl(epoll_, EPOLL_CTL_ADD, source_fd, &event) != 0) {
         const int error = errno;
-        NA_LOG_ERROR(poll, "cannot wait on descriptor {}: {}", source_fd, to_string(status_of_errno(error)));
+        sources_.pop_back();
+        NA_LOG_ERROR(poll, "cannot wait on descriptor {}: {}", source_fd,
+                     error == ELOOP ? "too many epoll sets within each other" : std::strerror(error));
         return status_of_errno(error);
     }
     return Status::success;
 }
 
-void Waiter::remove(int source_fd) noexcept { epoll_ctl(epoll_, EPOLL_CTL_DEL, source_fd, nullptr); }
+Status Waiter::add(const Waiter& other) {
+    for (const int fd : other.sources_) {
+        if (const Status s = add(fd); !ok(s)) {
+            return s;
+        }
+    }
+    return Status::success;
+}
+
+void Waiter::remove(int source_fd) noexcept {
+    epoll_ctl(epoll_, EPOLL_CTL_DEL, source_fd, nullptr);
+    std::erase(sources_, source_fd);
+}
 
 void Waiter::wake() noexcept {
     if (event_ < 0) {
@@ -90,5 +107,11 @@ void Waiter::disarm_slow() noexcept {
 }
 
 void Waiter::yield() noexcept { sched_yield(); }
+
+void Waiter::pause(std::chrono::microseconds length) noexcept {
+    sleeps_.fetch_add(1, std::memory_order_relaxed);
+    const timespec time{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(length).count()};
+    nanosleep(&time, nullptr);
+}
 
 }  // namespace na

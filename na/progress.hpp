@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <vector>
 
 #include "na/result.hpp"
 
@@ -24,7 +25,14 @@ class Waiter {
     Status open();
     // Sleep on this too. The descriptor stays its owner's.
     Status add(int source_fd);
+    // On all that another Waiter sleeps on. Not on its descriptor: the kernel refuses sets within sets beyond a depth of five,
+    // which libraries beneath and the event loops of users need for themselves.
+    Status add(const Waiter& other);
     void remove(int source_fd) noexcept;
+
+    // For sources that have no descriptor: without open(), a thread that waits sleeps for a while between polls, longer the
+    // longer nothing comes, up to a millisecond.
+    void nap_between_polls() noexcept { naps_ = true; }
 
     int fd() const noexcept { return epoll_; }
 
@@ -84,6 +92,8 @@ class Waiter {
     using Clock = std::chrono::steady_clock;
     static constexpr std::int64_t kMinSpinNs = 1'000;
     static constexpr std::int64_t kMaxSpinNs = 50'000;
+    static constexpr std::chrono::microseconds kMinNap{8};
+    static constexpr std::chrono::microseconds kMaxNap{1024};
 
     template <typename Poll, typename Ready, typename Arm>
     Status drive_until(unsigned timeout_ms, Poll& poll, Ready& ready, Arm& arm) {
@@ -96,6 +106,7 @@ class Waiter {
         }
         const auto start = Clock::now();
         const auto deadline = start + std::chrono::milliseconds(timeout_ms);
+        auto nap = kMinNap;
         for (;;) {
             if (spin(deadline, poll, ready)) {
                 return Status::success;
@@ -105,6 +116,10 @@ class Waiter {
                 return Status::timeout;
             }
             if (epoll_ < 0) {
+                if (naps_) {
+                    pause(nap);
+                    nap = nap < kMaxNap ? nap * 2 : nap;
+                }
                 continue;
             }
             sleepers_.fetch_add(1, std::memory_order_seq_cst);
@@ -132,7 +147,8 @@ class Waiter {
     template <typename Poll, typename Ready>
     bool spin(Clock::time_point deadline, Poll& poll, Ready& ready) {
         const auto start = Clock::now();
-        const std::int64_t budget = epoll_ < 0 ? kMaxSpinNs : spin_ns_.load(std::memory_order_relaxed);
+        const std::int64_t budget =
+            epoll_ < 0 && !naps_ ? kMaxSpinNs : spin_ns_.load(std::memory_order_relaxed);
         for (;;) {
             for (int i = 0; i < 16; ++i) {
                 poll();
@@ -147,7 +163,7 @@ class Waiter {
             }
             if (now - start >= std::chrono::nanoseconds(budget)) {
                 adapt(false, budget);
-                if (epoll_ < 0) {
+                if (epoll_ < 0 && !naps_) {
                     yield();
                 }
                 return false;
@@ -170,10 +186,13 @@ class Waiter {
     void drain() noexcept;
     void disarm_slow() noexcept;
     static void yield() noexcept;
+    void pause(std::chrono::microseconds length) noexcept;
     static const void* this_thread() noexcept;
 
     int epoll_ = -1;
+    std::vector<int> sources_;
     int event_ = -1;
+    bool naps_ = false;
     std::atomic<std::int64_t> spin_ns_{20'000};
     std::atomic<std::uint32_t> sleepers_{0};
     std::atomic<const void*> armed_{nullptr};  // the thread that sleeps on fd() by itself

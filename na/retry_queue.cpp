@@ -45,6 +45,17 @@ Operation* RetryQueue::pop(const Address* peer) noexcept {
     return op;
 }
 
+Operation* RetryQueue::pop(const Address* peer, std::uint8_t context) noexcept {
+    Queue* queue = find(peer);
+    for (Operation* op = queue == nullptr ? nullptr : queue->ops.front(); op != nullptr; op = queue->ops.next(*op)) {
+        if (op->target_id == context) {
+            remove(*op);
+            return op;
+        }
+    }
+    return nullptr;
+}
+
 Operation* RetryQueue::pop_any() noexcept {
     Queue* queue = active_.front();
     return queue == nullptr ? nullptr : pop(queue->peer);

@@ -48,6 +48,8 @@ class RetryQueue {
 
     // Takes out all operations of a peer, oldest first; null when there is none left.
     Operation* pop(const Address* peer) noexcept;
+    // The same for what goes to one of its contexts.
+    Operation* pop(const Address* peer, std::uint8_t context) noexcept;
     // The same for any peer.
     Operation* pop_any() noexcept;
 

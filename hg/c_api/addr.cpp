@@ -82,7 +82,7 @@ hg_return_t HG_Addr_free(hg_class_t* hg_class, hg_addr_t addr) {
     }
     HG_C_REQUIRE(&core(addr)->cls() == core(hg_class), addr, "the address is of another class");
     HG_C_REQUIRE(core(addr)->unref(), addr,
-                 "the address belongs to its handle: free a duplicate of it only");
+                 "the address was freed already, or belongs to its handle: free a duplicate only");
     return HG_SUCCESS;
 }
 
@@ -110,6 +110,7 @@ hg_return_t HG_Addr_dup(hg_class_t* hg_class, hg_addr_t addr, hg_addr_t* new_add
     HG_C_REQUIRE(addr != HG_ADDR_NULL, addr, "addr is HG_ADDR_NULL");
     HG_C_REQUIRE(new_addr_p != nullptr, addr, "new_addr_p is NULL");
     HG_C_REQUIRE(&core(addr)->cls() == core(hg_class), addr, "the address is of another class");
+    HG_C_REQUIRE(core(addr)->live(), addr, "the address was freed already");
     try {
         *new_addr_p = c_api::handle(AddressRef::share(core(addr)).release());
         return HG_SUCCESS;
@@ -131,6 +132,7 @@ hg_return_t HG_Addr_to_string(hg_class_t* hg_class, char* buf, hg_size_t* buf_si
     HG_C_REQUIRE(hg_class != nullptr, addr, "hg_class is NULL");
     HG_C_REQUIRE(buf_size_p != nullptr, addr, "buf_size_p is NULL");
     HG_C_REQUIRE(addr != HG_ADDR_NULL, addr, "addr is HG_ADDR_NULL");
+    HG_C_REQUIRE(core(addr)->live(), addr, "the address was freed already");
     try {
         const std::string uri = core(addr)->uri();
         const hg_size_t room = *buf_size_p;

@@ -107,6 +107,7 @@ struct Caps {
     // After a post was answered `again`, an armed wait_fd() also fires when that post may succeed. False: the core does not
     // sleep while posts wait for resources.
     bool wakes_on_credit = false;
+    bool watches_receives = false;        // Context::awaits() is called
     bool register_messages = false;       // message buffers must be registered (Op::local)
     bool device_memory = false;
     bool rma_delivery_complete = true;  // a completed put is visible at the target
@@ -212,9 +213,11 @@ class Sink {
     virtual void complete(Op& op, const Completion& how) = 0;
 
     // Announces a whole message (lanes without Caps::matches). Answers where the bytes go: the buffer of a matching
-    // receive, or the core's own. Null: no room now; leave the message where it is and announce it again in a later
-    // progress(). The plugin then fills data[0, size) and calls finish(), before it returns or later, but in order per
-    // peer and lane. `source` comes from source() or is the peer of a post.
+    // receive, or the core's own. Null: no room now for this peer; leave the message where it is, go on with those of
+    // others, and announce it again in every progress(). A context whose only work is refused messages may sleep (arm()
+    // true): the core calls progress() again when it has got room.
+    // The plugin then fills data[0, size) and calls finish(), before it returns or later, but in order per peer and lane.
+    // `source` comes from source() or is the peer of a post.
     virtual Arrival* arrive(Lane lane, Peer& source, std::uint32_t tag, std::size_t size) = 0;
 
     // The same for a message whose bytes come in later calls of progress(), or never: it keeps no receive busy meanwhile, which
@@ -231,9 +234,14 @@ class Sink {
     virtual Peer* source(std::span<const std::byte> identity) = 0;
     virtual void release(Peer& peer) = 0;
 
-    // The peer died or was disconnected. The core ends what it holds itself for this peer (queued sends, expected
+    // The peer died or was disconnected, with all its contexts. The core ends what it holds itself for this peer (queued sends, expected
     // receives) with `why`; the plugin completes what it holds. The peer may be posted to again: that reconnects.
     virtual void peer_lost(Peer& peer, Status why) = 0;
+
+    // One context of the peer died or was closed, while the plugin still hears others of its contexts (who has no such
+    // notion calls peer_lost() only): as peer_lost(), for what names that context as its target or source. The peer's
+    // other operations go on.
+    virtual void context_lost(Peer& peer, std::uint8_t context, Status why) = 0;
 
     // Something malformed came in and was dropped: counted, logged at level warning with `what` (a literal).
     virtual void dropped(const char* what) = 0;
@@ -258,6 +266,7 @@ class Context {
     virtual ~Context() = default;
 
     virtual Posted send(Op& op) = 0;
+    // Receives never answer `done`: what came is reported by Sink::complete.
     virtual Posted recv(Op&) { return Posted::failed(Status::opnotsupported); }
     virtual Posted recv_multi(Op&) { return Posted::failed(Status::opnotsupported); }
     virtual Posted put(Op& op) = 0;
@@ -269,10 +278,18 @@ class Context {
     // Polls once: never blocks, runs no user code. Returns how many events it handled. Also ends the effect of arm().
     virtual std::size_t progress() = 0;
 
-    // A descriptor that polls readable when progress() has something to do, once arm() said true. -1: none.
+    // A descriptor that polls readable when progress() has something to do (but messages that the core refused), once
+    // arm() said true. -1: none.
     virtual int wait_fd() { return -1; }
+    // Another one of the same meaning, for transports whose library has its own: the kernel limits how deep sets of
+    // descriptors may lie within each other. -1: none.
+    virtual int side_fd() { return -1; }
     // True: it is safe to sleep on wait_fd() now; the next event will make it readable. False: call progress() first.
     virtual bool arm() { return false; }
+
+    // An expected receive from op.peer begins to wait in the core, or no longer does (lanes without Caps::matches, and only
+    // where Caps::watches_receives): for transports that have to look after silent peers themselves.
+    virtual void awaits(Op&, bool /*begins*/) {}
 
     // Forget everything about the peer, which is about to be destroyed: close its connections of this context. No
     // operation refers to it any more.
@@ -356,7 +373,7 @@ class Plugin {
 };
 
 // Changes whenever anything in this header does.
-inline constexpr std::uint32_t kAbi = 1;
+inline constexpr std::uint32_t kAbi = 3;
 inline constexpr std::uint64_t kMagic = 0x31696261'6e6e6963;
 
 // What a plugin exports: a built-in one to na/plugin_table.cpp, a loadable module as

@@ -26,8 +26,8 @@ na_return_t NA_Addr_lookup(na_class_t* na_class, const char* name, na_addr_t** a
 }
 
 void NA_Addr_free(na_class_t* na_class, na_addr_t* addr) {
-    if (na_class != nullptr && addr != nullptr) {
-        core(addr)->unref();
+    if (na_class != nullptr && addr != nullptr && !core(addr)->unref()) {
+        NA_LOG_ERROR(addr, "the address was freed already");
     }
 }
 

@@ -22,8 +22,10 @@ void on_complete(Operation& operation, const Outcome& outcome) noexcept {
     }
     record->op = op;
     record->outcome = outcome;
-    op->context->completions().push(*record);
-    op->context->wake_sleepers();
+    Context& context = *op->context;
+    context.completions().push(*record);
+    // Another thread may have run the callback by now, and the operation be posted again, or gone.
+    context.wake_sleepers();
 }
 
 // Takes the operation for a post; `post` answers the core's status.

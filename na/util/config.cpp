@@ -13,6 +13,7 @@ namespace {
 constexpr const Variable* kAll[] = {
     &kLogLevel,     &kLogSubsys,   &kPluginPath, &kUnexpectedLimit, &kUnexpectedBytes,
     &kMaxAddresses, &kSmAllowUids, &kSmCma, &kOverflowLimit,
+    &kOverflowTotal, &kUnackedLimit, &kRequestLimit,
 };
 
 std::optional<std::uint64_t> parse(const char* text) noexcept {

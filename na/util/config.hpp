@@ -23,9 +23,11 @@ inline constexpr Variable kLogSubsys{
 inline constexpr Variable kPluginPath{
     "NA_PLUGIN_PATH", "", "colon-separated folders searched for plugin modules before the installed one"};
 inline constexpr Variable kUnexpectedLimit{
-    "NA_UNEXPECTED_LIMIT", "65536", "messages a context holds back for receives not posted yet, before it stops reading"};
+    "NA_UNEXPECTED_LIMIT", "65536",
+    "messages a context holds back for receives not posted yet, before it stops reading; a quarter is kept for peers with few"};
 inline constexpr Variable kUnexpectedBytes{
-    "NA_UNEXPECTED_BYTES", "67108864", "bytes of messages a context holds back before it stops reading"};
+    "NA_UNEXPECTED_BYTES", "67108864",
+    "bytes of messages a context holds back before it stops reading, at least eight of the largest; shared out likewise"};
 inline constexpr Variable kMaxAddresses{
     "NA_MAX_ADDRESSES", "65536", "addresses one class keeps at a time"};
 inline constexpr Variable kSmAllowUids{
@@ -35,6 +37,15 @@ inline constexpr Variable kSmCma{
 
 inline constexpr Variable kOverflowLimit{
     "HG_OVERFLOW_LIMIT", "1073741824", "most bytes of one RPC structure that a peer may announce beyond the eager size"};
+inline constexpr Variable kOverflowTotal{
+    "HG_OVERFLOW_TOTAL", "4294967296",
+    "bytes beyond the eager size that a context takes in at a time; beyond it callers get HG_AGAIN"};
+inline constexpr Variable kUnackedLimit{
+    "HG_UNACKED_LIMIT", "1073741824",
+    "bytes of responses beyond the eager size that wait for their acknowledgement; beyond it the oldest are given up"};
+inline constexpr Variable kRequestLimit{
+    "HG_REQUEST_LIMIT", "16384",
+    "requests that a context has at a time, from arrival to the end of the handle; further ones get HG_AGAIN"};
 
 // All of the above.
 std::span<const Variable* const> all() noexcept;

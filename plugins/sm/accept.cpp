@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,21 +19,35 @@ namespace na::sm {
 namespace {
 
 constexpr int kAcceptBudget = 64;
+// Peers refused in one poll for lack of files; then the listening socket is left alone for a while.
+constexpr int kRefusalBudget = 8;
+constexpr std::int64_t kMuted = 10'000'000;
 // One peer context connects once; a second and third time where an older connection is still being
 // closed.
 constexpr std::ptrdiff_t kPerPeer = 4;
+
+// All connections of one process to this context, under whatever names: a quarter of the files.
+std::size_t most_per_process() noexcept {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return static_cast<std::size_t>(std::clamp<rlim_t>(limit.rlim_cur / 4, 64, 4096));
+}
 
 }  // namespace
 
 std::size_t Context::on_listener() noexcept {
     std::size_t handled = 0;
+    int refusals = 0;
     for (int i = 0; i < kAcceptBudget; ++i) {
         ++stats_.system_calls;
         UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (!socket) {
             if (errno == EMFILE || errno == ENFILE) {
-                refuse_for_lack_of_files();
-                continue;
+                if (++refusals <= kRefusalBudget && refuse_for_lack_of_files()) {
+                    continue;
+                }
+                mute_listener(true);
+                break;
             }
             if (errno == EINTR || errno == ECONNABORTED) {
                 continue;
@@ -69,9 +84,18 @@ std::size_t Context::on_listener() noexcept {
                 continue;
             }
             if (place == greetings_.end()) {
-                place = std::min_element(
-                    greetings_.begin(), greetings_.end(),
-                    [](const Greeting& a, const Greeting& b) { return a.since < b.since; });
+                // The oldest of the process that has most of them.
+                const auto rank = [&](const Greeting& g) {
+                    return std::count_if(
+                        greetings_.begin(), greetings_.end(),
+                        [&](const Greeting& other) { return other.process.pid == g.process.pid; });
+                };
+                place = std::max_element(greetings_.begin(), greetings_.end(),
+                                         [&](const Greeting& a, const Greeting& b) {
+                                             const auto ra = rank(a);
+                                             const auto rb = rank(b);
+                                             return ra != rb ? ra < rb : a.since > b.since;
+                                         });
                 ++stats_.refused;
                 sink_.dropped("a connection without a greeting");
                 epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, place->socket.get(), nullptr);
@@ -89,17 +113,64 @@ std::size_t Context::on_listener() noexcept {
 
 // Without a file for it the peer cannot be accepted, and would keep the listening socket readable
 // for ever. One file is kept for this moment: it serves to accept and close, which the peer sees as
-// a hang-up.
-void Context::refuse_for_lack_of_files() noexcept {
+// a hang-up. False: the file is lost to another thread, or nobody waits any more.
+bool Context::refuse_for_lack_of_files() noexcept {
     spare_.reset();
-    UniqueFd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)).reset();
+    const bool refused =
+        UniqueFd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)).get() >= 0;
     spare_.reset(fcntl(epoll_.get(), F_DUPFD_CLOEXEC, 0));
-    ++stats_.refused;
+    stats_.refused += refused ? 1 : 0;
     if (!std::exchange(complained_, true)) {
         NA_LOG_ERROR(sm,
                      "sm://{}: a peer is refused for lack of files: raise the limit on open files "
                      "(ulimit -n)",
                      domain_.name());
+    }
+    return refused;
+}
+
+// Whom we cannot accept would keep the descriptor readable, and everybody awake.
+void Context::mute_listener(bool mute) noexcept {
+    epoll_event e{};
+    e.events = mute ? 0U : EPOLLIN | EPOLLRDHUP;
+    e.data.u64 = static_cast<std::uint64_t>(Event::listener) << 32;
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &e) == 0) {
+        muted_until_ = mute ? now() + kMuted : 0;
+    }
+    if (!mute && !spare_) {
+        spare_.reset(fcntl(epoll_.get(), F_DUPFD_CLOEXEC, 0));
+    }
+}
+
+int Context::send_answer(Connection& c) noexcept {
+    Answer answer{};
+    answer.control = Control::answer;
+    answer.version = kLayoutVersion;
+    answer.magic = kHelloMagic;
+    answer.verdict = Verdict::accepted;
+    answer.bit = c.number % kReadyBits;
+    answer.nonce = nonce();
+    answer.max_message[0] = max_message_[0];
+    answer.max_message[1] = max_message_[1];
+    const int fds[kAnswerFds] = {status_page_.fd.get(), ready_page_.fd.get()};
+    return send_message(c.socket.get(), &answer, sizeof answer, fds);
+}
+
+// Peers that were let in, and not told so: too many descriptors were on their way, for all of this
+// user's processes.
+void Context::answer_late() noexcept {
+    for (std::size_t i = 0; i < unanswered_.size();) {
+        Connection& c = *unanswered_[i];
+        const int error = c.state == Connection::State::open ? send_answer(c) : 0;
+        if (is_shortage(error)) {
+            return;  // for the others as well
+        }
+        if (error != 0) {
+            hang_up(c, Status::hostunreach);
+        }
+        c.is_unanswered = false;
+        unanswered_[i] = unanswered_.back();
+        unanswered_.pop_back();
     }
 }
 
@@ -167,6 +238,13 @@ Verdict Context::accept(UniqueFd& socket, const Credentials& process, Received& 
         v != Verdict::accepted) {
         return v;
     }
+    const auto of_process = std::count_if(slots_.begin(), slots_.end(), [&](const auto& c) {
+        return c != nullptr && !c->outgoing && c->process.pid == process.pid;
+    });
+    if (static_cast<std::size_t>(of_process) >= most_per_process()) {
+        why = "a process with too many connections: it has a quarter of the open files (ulimit -n)";
+        return Verdict::limit;
+    }
     auto region = map_peer_memory(message.fds[0].get(), hello.geometry.region_bytes(), true);
     auto status = map_peer_memory(message.fds[1].get(), kPageBytes, false);
     auto ready = map_peer_memory(message.fds[2].get(), kPageBytes, true);
@@ -185,6 +263,21 @@ Verdict Context::accept(UniqueFd& socket, const Credentials& process, Received& 
     for (Connection* old : link.all) {
         old->receive(kRingLines);
         on_socket(*old);
+    }
+    if (end_predecessor(peer, process.pid)) {
+        // Now, and not when they are buried: from here on posts are meant for the newcomer.
+        for (Connection* old : link.all) {
+            stats_.lost += old->silent ? 0 : 1;
+            old->silent = true;
+        }
+        sink_.peer_lost(peer, Status::hostunreach);
+    }
+    // Who comes back has no use for the connection over which it said goodbye.
+    for (Connection* old : link.all) {
+        if (old->parted && old->state == Connection::State::open && !in_use(*old)) {
+            old->silent = true;
+            hang_up(*old, Status::hostunreach);
+        }
     }
     const auto same = std::count_if(link.all.begin(), link.all.end(), [&](const Connection* c) {
         return !c->outgoing && c->remote_context == hello.context &&
@@ -217,18 +310,13 @@ Verdict Context::accept(UniqueFd& socket, const Credentials& process, Received& 
         c.set_peer_limits(hello.max_message);
         c.set_attach(can_attach(process.pid, hello.nonce));
 
-        Answer answer{};
-        answer.control = Control::answer;
-        answer.version = kLayoutVersion;
-        answer.magic = kHelloMagic;
-        answer.verdict = Verdict::accepted;
-        answer.bit = c.number % kReadyBits;
-        answer.nonce = nonce();
-        answer.max_message[0] = max_message_[0];
-        answer.max_message[1] = max_message_[1];
-        const int fds[kAnswerFds] = {status_page_.fd.get(), ready_page_.fd.get()};
-        const int error = send_message(c.socket.get(), &answer, sizeof answer, fds);
-        if (error != 0 || !watch(c.socket.get(), Event::connection, c.number)) {
+        const int error = send_answer(c);
+        if (is_shortage(error)) {
+            c.is_unanswered = true;
+            unanswered_.push_back(&c);
+        }
+        if ((error != 0 && !c.is_unanswered) ||
+            !watch(c.socket.get(), Event::connection, c.number)) {
             // It is gone already, perhaps, but its messages are here.
             hang_up(c, Status::hostunreach);
         }
@@ -255,15 +343,24 @@ Verdict Context::check_identity(const std::string& name, std::uint8_t context,
         }
         return Verdict::accepted;
     }
-    // A name that the user chose is the listener's: ask the kernel who listens there. The listener
-    // sees a connection that closes again.
     const ConnectResult listener = connect_socket(socket_name(name, context));
     if (listener.how != Connected::yes || listener.peer.pid != process.pid ||
-        listener.peer.uid != process.uid) {
+        listener.peer.uid != process.uid || !owns(name, context, process.pid)) {
         why = "a peer under a name at which it does not listen";
         return Verdict::identity;
     }
     return Verdict::accepted;
+}
+
+// A name that the user chose is the listener's: ask the kernel who listens there. The listener sees
+// a connection that closes again. Who listens as one of its contexts owns the name if he has
+// context 0, too, or if nobody has.
+bool Context::owns(const std::string& name, std::uint8_t context, pid_t process) noexcept {
+    if (context == 0) {
+        return true;
+    }
+    const ConnectResult first = connect_socket(socket_name(name, 0));
+    return first.how == Connected::refused || first.peer.pid == process;
 }
 
 }  // namespace na::sm

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Connections that this side makes, on the first message to a peer. Nothing waits: the region is
 // made here, so that messages can be written into it before the peer has even looked.
+#include <algorithm>
 #include <cerrno>
 #include <new>
 
@@ -55,6 +56,22 @@ Posted Context::try_connect(Peer& peer, std::uint8_t target, Connection*& made) 
                                    "(or it lives in another pid namespace)",
                                    connected.peer.pid)});
     }
+    const auto elsewhere = [&](const Connection* c) {
+        return c->process.pid != connected.peer.pid;
+    };
+    if (const auto& all = peer.link(id_).all; std::any_of(all.begin(), all.end(), elsewhere)) {
+        if (!owns(peer.name(), target, connected.peer.pid)) {
+            return failed(
+                {Status::permission,
+                 fmt::format("process {} listens as context {} of a name that is another's",
+                             connected.peer.pid, target)});
+        }
+        // The next progress() ends what waits for the old owner of the name; who posts after that
+        // means the new one.
+        end_predecessor(peer, connected.peer.pid);
+        wake_self();
+        return Posted::failed(Status::hostunreach);
+    }
     const Geometry& geometry = domain_.geometry();
     auto region = make_shared_memory(geometry.region_bytes(), false);
     if (!region) {
@@ -93,7 +110,7 @@ Posted Context::try_connect(Peer& peer, std::uint8_t target, Connection*& made) 
         --connections_;
         // Too many descriptors on their way, for all of this user's processes: peers will take
         // them.
-        if (error == ETOOMANYREFS || error == EAGAIN || error == ENOBUFS) {
+        if (is_shortage(error)) {
             connect_blocked_ = true;
             wake_self();
             return Posted::again();
@@ -120,6 +137,8 @@ Connection& Context::enter(std::unique_ptr<Connection> connection) {
         free_slots_.reserve(size);
         work_.reserve(size);
         starved_.reserve(size);
+        refused_.reserve(size);
+        unanswered_.reserve(size);
         dying_.reserve(size);
         slots_.emplace_back();
         free_slots_.push_back(static_cast<std::uint32_t>(size - 1));

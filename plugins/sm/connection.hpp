@@ -12,6 +12,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -48,9 +49,9 @@ class Connection {
     bool pump() noexcept;
     // Whether pump() could do something now that it could not when it last gave up.
     bool unblocked() noexcept;
-    // Takes an operation back that was handed to enqueue(). False: too late, its completion comes
-    // by itself.
-    bool take_back(Op& op) noexcept;
+    // Takes an operation back that was handed to enqueue(). Answers how it has ended: canceled, or
+    // success where the peer was faster. Nothing: it is not one of those.
+    std::optional<Status> take_back(Op& op) noexcept;
     // Ends all operations and arrivals of this connection. `complete` false: operations are only
     // forgotten.
     void end_all(Status why, bool complete) noexcept;
@@ -69,18 +70,26 @@ class Connection {
     bool got_credit() noexcept { return tx_.refresh() || tx_.broken(); }
     // The core had no room for the message at the front of the ring.
     bool stalled() const noexcept { return stalled_; }
+    // The ring has something that receive() can take now. Not: what the core has no room for, and a
+    // message whose producer stopped half-way; it gives notice when it has gone on.
+    bool deliverable() const noexcept {
+        return rx_.ready() && !stalled_ && (half_ == 0 || rx_.ready(half_));
+    }
 
     // --- state that Context manages
     // -----------------------------------------------------------------------------------
     Context& context;
     State state = State::open;
     const bool outgoing;
-    bool holds_source = false;  // a reference from Sink::source()
-    bool answered = false;      // we have the peer's pages
-    bool in_work = false;       // in Context::work_
-    bool is_starved = false;    // in Context::starved_
-    bool silent = false;        // its end is no loss of the peer
+    bool holds_source = false;   // a reference from Sink::source()
+    bool answered = false;       // we have the peer's pages
+    bool in_work = false;        // in Context::work_
+    bool is_starved = false;     // in Context::starved_
+    bool is_refused = false;     // in Context::refused_
+    bool is_unanswered = false;  // in Context::unanswered_
+    bool silent = false;         // its end is no loss of the peer
     bool sent_unexpected = false;
+    bool parted = false;  // the peer has dropped us: see Context::on_bye()
     const std::uint8_t remote_context;
     std::int8_t hot_index = -1;
     std::uint32_t drained = 0;  // messages taken since the hang-up
@@ -180,6 +189,7 @@ class Connection {
     const char* bad_ = nullptr;                 // what take() found wrong
     std::uint32_t buffers_taken_ = 0;           // since credit was last given for them
     bool stalled_ = false;
+    std::uint32_t half_ = 0;  // lines of the message at the front, where not all have come
 
     const std::atomic<std::uint32_t>* peer_sleep_;
     std::atomic<std::uint32_t> unanswered_sleep_{1};
@@ -194,6 +204,7 @@ class Connection {
 
     OpList queue_;
     Blocked blocked_ = Blocked::no;
+    std::uint32_t pieces_ = 0;  // buffers that pump() may still fill in this call
     std::uint64_t slots_free_ = ~std::uint64_t{0};
     std::uint32_t slots_used_ = 0;
     Slot slots_[kSlots];

@@ -103,8 +103,11 @@ void Context::cancel(Op& op) {
     OpState& s = state_of(op);
     if (s.stage == Stage::copying) {
         end_copy(op, Status::canceled);
-    } else if (s.stage != Stage::idle && s.connection->take_back(op)) {
-        sink_.complete(op, plugin::Completion{.status = Status::canceled});
+    } else if (s.stage != Stage::idle) {
+        if (const auto end = s.connection->take_back(op)) {
+            sink_.complete(op,
+                           plugin::Completion{.status = *end, .size = ok(*end) ? op.length : 0});
+        }
     }
 }
 

@@ -78,6 +78,8 @@ class Context final : public plugin::Context {
     void add_work(Connection& connection) noexcept;
     // A post was answered `again` for want of credits.
     void add_starved(Connection& connection) noexcept;
+    // The core has no room for its next message: to be announced again in every progress().
+    void add_refused(Connection& connection) noexcept;
     // The peer broke the protocol: counted, and the connection ends. `what` is a literal.
     void fail(Connection& connection, const char* what) noexcept;
     // The peer is gone, or never let us in.
@@ -101,12 +103,12 @@ class Context final : public plugin::Context {
         32;  // messages of one ring before the others get their turn
     static constexpr std::size_t kMaxGreetings = 128;
     static constexpr std::size_t kMaxOrphans = 64;
-    enum Chore : std::uint32_t { kArmed = 1, kWork = 2, kCopies = 4, kDying = 8 };
+    enum Chore : std::uint32_t { kArmed = 1, kWork = 2, kCopies = 4, kDying = 8, kRefused = 16 };
     enum class Event : std::uint32_t { listener = 1, greeting, connection, timer };
     struct Hot {
         const std::atomic<std::uint32_t>* word;
         std::uint32_t expected;
-        std::uint32_t used;  // polls_ when it last had something
+        std::uint32_t used;  // polls() when it last had something
         Connection* connection;
     };
     struct Greeting {
@@ -119,6 +121,9 @@ class Context final : public plugin::Context {
     Status set_up(Error& error);
 
     // progress.cpp
+    std::size_t full_poll() noexcept;
+    // Polls so far, about.
+    std::uint32_t polls() const noexcept { return polls_ + (clock_every_ - countdown_); }
     std::size_t receive_hot(Hot& hot) noexcept;
     std::size_t receive_cold(Connection& connection) noexcept;
     std::size_t receive_ready() noexcept;
@@ -139,6 +144,8 @@ class Context final : public plugin::Context {
     std::size_t drain(Connection& connection) noexcept;
     std::size_t bury() noexcept;
     void bury(Connection& connection) noexcept;
+    void mourn(Peer& peer, const Connection& connection) noexcept;
+    bool end_predecessor(Peer& peer, pid_t process) noexcept;
 
     // events.cpp
     std::size_t handle_events() noexcept;
@@ -152,13 +159,17 @@ class Context final : public plugin::Context {
 
     // accept.cpp
     std::size_t on_listener() noexcept;
-    void refuse_for_lack_of_files() noexcept;
+    bool refuse_for_lack_of_files() noexcept;
+    void mute_listener(bool mute) noexcept;
+    int send_answer(Connection& connection) noexcept;  // 0, or an errno value
+    void answer_late() noexcept;
     void on_greeting(std::uint32_t index) noexcept;
     void greet(UniqueFd socket, const Credentials& process, Received& message) noexcept;
     Verdict accept(UniqueFd& socket, const Credentials& process, Received& message,
                    const char*& why);
     Verdict check_identity(const std::string& name, std::uint8_t context,
                            const Credentials& process, const char*& why);
+    static bool owns(const std::string& name, std::uint8_t context, pid_t process) noexcept;
 
     // connect.cpp
     plugin::Posted connect(Peer& peer, std::uint8_t target, Connection*& made) noexcept;
@@ -168,6 +179,8 @@ class Context final : public plugin::Context {
     bool can_attach(pid_t process, const Nonce& nonce) const noexcept;
 
     // rma.cpp
+    // An operation is under way over this connection.
+    bool in_use(const Connection& connection) const noexcept;
     plugin::Posted transfer(Op& op) noexcept;
     Status copy_self(Op& op) noexcept;
     enum class Copied { done, some, wait, elsewhere, failed };
@@ -193,20 +206,21 @@ class Context final : public plugin::Context {
     std::size_t max_message_[kLanes];
 
     // The fast path.
-    std::uint32_t hot_count_ = 0;
-    std::uint32_t polls_ = 0;
     std::uint32_t countdown_ = 1;  // polls until the clock is read
     std::uint32_t chores_ = 0;
-    Hot hot_[kHot] = {};
     ReadyMap* ready_ = nullptr;
+    Hot* hot_end_ = hot_;
+    Hot hot_[kHot] = {};
 
+    std::uint32_t polls_ = 0;  // until the clock was read last
     std::uint32_t clock_every_ = 1;
     std::int64_t clock_ = 0;        // when it was read last
     std::int64_t next_events_ = 0;  // when to look at the sockets
     std::uint64_t received_then_ = 0;
     std::int64_t last_traffic_ = 0;
     std::uint32_t swept_ = 0;
-    std::uint64_t freed_ = 0;  // generation of the domain's allocations that peers know about
+    std::uint64_t freed_ = 0;       // generation of the domain's allocations that peers know about
+    std::int64_t muted_until_ = 0;  // the listening socket, for lack of files; 0: it is watched
     bool connect_blocked_ = false;
     bool complained_ = false;  // about open files; once is enough
 
@@ -228,6 +242,8 @@ class Context final : public plugin::Context {
     // Never grow beyond the slots, so that adding allocates nothing.
     std::vector<Connection*> work_;
     std::vector<Connection*> starved_;
+    std::vector<Connection*> refused_;
+    std::vector<Connection*> unanswered_;
     std::vector<Connection*> dying_;
     OpList copies_;
     Stats stats_;

@@ -76,6 +76,8 @@ void Context::bury(Connection& c) noexcept {
     };
     forget(work_, c.in_work);
     forget(starved_, c.is_starved);
+    forget(refused_, c.is_refused);
+    forget(unanswered_, c.is_unanswered);
     free_slots_.push_back(c.number);
     --connections_;
     end_copies(c, c.why, true);
@@ -87,25 +89,55 @@ void Context::bury(Connection& c) noexcept {
     }
     Link& link = peer->link(id_);
     std::erase(link.all, &c);
-    if (link.to(c.remote_context) == &c) {
+    const bool sends = link.to(c.remote_context) == &c;
+    if (sends) {
         link.set(c.remote_context, nullptr);
     }
     if (!c.silent) {
-        ++stats_.lost;
-        // What the peer published on its other connections came before its end.
-        for (Connection* other : link.all) {
-            drain(*other);
-            other->drained = 0;
-        }
-        sink_.peer_lost(*peer, c.why);
+        mourn(*peer, c);
+    }
+    if (sends) {
+        link.set(c.remote_context, link.open(c.remote_context));
     }
     if (c.holds_source) {
         sink_.release(*peer);
     }
 }
 
+// The operations of the connection have ended with it. What the core holds ends only if it waits
+// for the context at the other end and no other connection leads there: all of it with the last
+// connection to the peer.
+void Context::mourn(Peer& peer, const Connection& c) noexcept {
+    ++stats_.lost;
+    Link& link = peer.link(id_);
+    // What the peer published on its other connections came before its end.
+    for (Connection* other : link.all) {
+        drain(*other);
+        other->drained = 0;
+    }
+    if (link.open({}) == nullptr) {
+        sink_.peer_lost(peer, c.why);
+    } else if (link.open(c.remote_context) == nullptr) {
+        sink_.context_lost(peer, c.remote_context, c.why);
+    }
+}
+
+// A process shows up under the name: what is left of an earlier owner of that name is dead, though
+// a forked child may keep its sockets open. True: there is something left of one.
+bool Context::end_predecessor(Peer& peer, pid_t process) noexcept {
+    bool found = false;
+    for (Connection* c : peer.link(id_).all) {
+        if (c->process.pid != process) {
+            found = true;
+            hang_up(*c, Status::hostunreach);
+        }
+    }
+    return found;
+}
+
 // The user lets go of the peer, the peer perhaps not of us: it is told, and its messages are taken
-// until it closes, so that none is lost that was on its way.
+// until it closes, so that none is lost that was on its way. If it had told us so before, there is
+// nothing to wait for.
 void Context::drop(plugin::Peer& dropped) {
     auto& peer = static_cast<Peer&>(dropped);
     Link& link = peer.link(id_);
@@ -114,10 +146,15 @@ void Context::drop(plugin::Peer& dropped) {
         c->holds_source = false;
         ++orphans_;
         const ByeMessage bye{Control::bye};
-        if (c->state == Connection::State::open && orphans_ <= kMaxOrphans &&
-            send_message(c->socket.get(), &bye, sizeof bye) == 0) {
+        const bool stays = c->state == Connection::State::open && orphans_ <= kMaxOrphans &&
+                           (c->parted || send_message(c->socket.get(), &bye, sizeof bye) == 0);
+        if (stays) {
             try {
                 c->name = peer.name();
+                if (c->parted && !c->sent_unexpected) {
+                    c->silent = true;
+                    hang_up(*c, Status::hostunreach);  // after its last words
+                }
                 continue;
             } catch (const std::bad_alloc&) {
             }

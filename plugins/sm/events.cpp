@@ -36,6 +36,12 @@ void Context::set_timer(std::int64_t ns) noexcept {
 // An event says where to look, not what is there: a number may have got another owner since.
 std::size_t Context::handle_events() noexcept {
     std::size_t handled = 0;
+    if (!unanswered_.empty()) [[unlikely]] {
+        answer_late();
+    }
+    if (muted_until_ != 0 && now() >= muted_until_) [[unlikely]] {
+        mute_listener(false);
+    }
     for (int round = 0; round < 4; ++round) {
         epoll_event events[kEvents];
         ++stats_.system_calls;
@@ -150,18 +156,22 @@ void Context::on_answer(Connection& c, Received& message) noexcept {
     c.notify();
 }
 
-// The peer has dropped us. Messages that ask for nothing in return need no connection: it can go
-// without anybody's loss. If we have sent unexpected messages, an answer may be due: it stays.
+// The peer has dropped us, and keeps the connection for what we still want of it: answers, and its
+// memory. It goes when nobody here holds the peer any more: drop(). If we have sent unexpected
+// messages, an answer may be due, on this connection: it stays.
 void Context::on_bye(Connection& c) noexcept {
     if (c.outgoing) {
         fail(c, "a goodbye from the side that was called");
         return;
     }
-    if (c.sent_unexpected || c.has_operations()) {
+    c.receive(kRingLines);  // what it sent before
+    if (c.state != Connection::State::open || c.sent_unexpected || c.parted) {
         return;
     }
-    c.silent = true;
-    hang_up(c, Status::hostunreach);
+    c.parted = true;
+    if (std::exchange(c.holds_source, false)) {
+        sink_.release(*c.peer);
+    }
 }
 
 }  // namespace na::sm

@@ -20,7 +20,7 @@
 
 namespace na::sm {
 
-inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr std::uint32_t kLayoutVersion = 2;
 inline constexpr std::size_t kPageBytes = 4096;
 
 // --- ring
@@ -59,9 +59,11 @@ enum class Attach : std::uint32_t { unknown = 0, yes = 1, no = 2 };
 // Large messages, puts and gets in flight per direction of a connection.
 inline constexpr std::uint32_t kSlots = 64;
 
-// Whether a large message (Kind::iov) may still be read by the receiver, or has been taken back by
-// the sender: the one who changes `offered` has decided it.
-enum class Claim : std::uint32_t { none = 0, offered = 1, reading = 2, revoked = 3 };
+// Of a large message (Kind::iov), by compare-and-exchange: the receiver goes from `offered` to
+// `reading`, and when it has read all from there to `taken`, which delivers the message. The sender
+// takes it back by `revoked`, until it is taken: a receiver that finds that after reading has read
+// memory that may be in use for something else, and drops what it read.
+enum class Claim : std::uint32_t { none = 0, offered = 1, reading = 2, revoked = 3, taken = 4 };
 
 struct Direction {
     ConsumerLine consumer;

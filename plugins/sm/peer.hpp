@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ struct Link {
         }
         others[target - 1U] = connection;
     }
+
+    // An open connection to a context of the peer, or to any.
+    Connection* open(std::optional<std::uint8_t> context) const noexcept;
 
     Connection* first = nullptr;      // to context 0
     std::vector<Connection*> others;  // to context i + 1

@@ -16,7 +16,7 @@ constexpr std::int64_t kBusyInterval = 1'000'000;
 constexpr std::int64_t kIdleInterval = 20'000;
 constexpr std::int64_t kIdleAfter = 10'000'000;
 // The clock is read every so many polls, less often the faster they follow each other.
-constexpr std::int64_t kClockInterval = 2'000;
+constexpr std::int64_t kClockInterval = 5'000;
 constexpr std::uint32_t kMaxClockEvery = 256;
 // Cold rings looked at per look at the sockets, in case a peer has tampered with the ready map.
 constexpr std::uint32_t kSweepStep = 64;
@@ -25,22 +25,38 @@ constexpr std::uint32_t kIdlePolls = 64;
 
 }  // namespace
 
+// The poll that finds nothing is the one that must be short: everything else is out of line.
 std::size_t Context::progress() {
+    if (--countdown_ == 0 || chores_ != 0) [[unlikely]] {
+        return full_poll();
+    }
+    for (const Hot* hot = hot_; hot != hot_end_; ++hot) {
+        if (hot->word->load(std::memory_order_acquire) == hot->expected) {
+            return full_poll();
+        }
+    }
+    if (ready_->summary.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+        return full_poll();
+    }
+    return 0;
+}
+
+std::size_t Context::full_poll() noexcept {
     std::size_t events = 0;
-    ++polls_;
     if ((chores_ & kArmed) != 0) [[unlikely]] {
         disarm();
     }
-    for (std::uint32_t i = 0; i < hot_count_; ++i) {
-        Hot& hot = hot_[i];
-        if (hot.word->load(std::memory_order_acquire) == hot.expected) {
-            events += receive_hot(hot);
+    // A ring may leave the list, which moves another one to its place: that one is polled next
+    // time.
+    for (Hot* hot = hot_; hot < hot_end_; ++hot) {
+        if (hot->word->load(std::memory_order_acquire) == hot->expected) {
+            events += receive_hot(*hot);
         }
     }
     if (ready_->summary.load(std::memory_order_relaxed) != 0) [[unlikely]] {
         events += receive_ready();
     }
-    if (--countdown_ == 0) [[unlikely]] {
+    if (countdown_ == 0) [[unlikely]] {
         events += tick();
     }
     if (chores_ != 0) [[unlikely]] {
@@ -56,7 +72,7 @@ std::size_t Context::receive_hot(Hot& hot) noexcept {
     }
     hot.word = hot.connection->rx().word();
     hot.expected = hot.connection->rx().expected();
-    hot.used = polls_;
+    hot.used = polls();
     return n;
 }
 
@@ -105,20 +121,21 @@ void Context::heat(Connection& c) noexcept {
     if (c.state != Connection::State::open || c.hot_index >= 0) {
         return;
     }
-    if (hot_count_ == kHot) {
+    const std::uint32_t now_polls = polls();
+    if (hot_end_ == hot_ + kHot) {
         Hot* oldest = &hot_[0];
         for (Hot& h : hot_) {
-            if (polls_ - h.used > polls_ - oldest->used) {
+            if (now_polls - h.used > now_polls - oldest->used) {
                 oldest = &h;
             }
         }
-        if (polls_ - oldest->used < kIdlePolls) {
+        if (now_polls - oldest->used < kIdlePolls) {
             return;
         }
         cool(*oldest->connection);
     }
-    c.hot_index = static_cast<std::int8_t>(hot_count_);
-    hot_[hot_count_++] = {c.rx().word(), c.rx().expected(), polls_, &c};
+    c.hot_index = static_cast<std::int8_t>(hot_end_ - hot_);
+    *hot_end_++ = {c.rx().word(), c.rx().expected(), now_polls, &c};
     c.rx().set_hot(true);
 }
 
@@ -126,12 +143,13 @@ void Context::cool(Connection& c) noexcept {
     if (c.hot_index < 0) {
         return;
     }
-    const auto index = static_cast<std::uint32_t>(c.hot_index);
-    c.hot_index = -1;
-    hot_[index] = hot_[--hot_count_];
-    if (index != hot_count_) {
-        hot_[index].connection->hot_index = static_cast<std::int8_t>(index);
+    Hot& place = hot_[c.hot_index];
+    --hot_end_;
+    if (&place != hot_end_) {
+        place = *hot_end_;
+        place.connection->hot_index = c.hot_index;
     }
+    c.hot_index = -1;
     c.rx().set_hot(false);
     full_fence();
     if (c.rx().ready()) {
@@ -150,13 +168,16 @@ std::int64_t Context::now() noexcept {
 
 std::size_t Context::tick() noexcept {
     const std::int64_t time = now();
-    const std::int64_t passed = std::max<std::int64_t>(time - clock_, 1);
+    const std::int64_t passed = time - clock_;
     clock_ = time;
-    // The number of polls that takes about kClockInterval, moving by at most a factor of two at a
-    // time upwards.
-    const std::int64_t wanted = static_cast<std::int64_t>(clock_every_) * kClockInterval / passed;
-    clock_every_ = static_cast<std::uint32_t>(std::clamp<std::int64_t>(
-        std::min<std::int64_t>(wanted, std::int64_t{clock_every_} * 2), 1, kMaxClockEvery));
+    polls_ += clock_every_;
+    // The number of polls that takes about kClockInterval: carefully up, at once down.
+    if (passed < kClockInterval / 2) {
+        clock_every_ = std::min(clock_every_ * 2, kMaxClockEvery);
+    } else if (passed > kClockInterval * 2) {
+        clock_every_ = static_cast<std::uint32_t>(
+            std::max<std::int64_t>(clock_every_ * kClockInterval / passed, 1));
+    }
     countdown_ = clock_every_;
     if (time < next_events_) {
         return 0;
@@ -208,6 +229,14 @@ void Context::add_starved(Connection& c) noexcept {
     wake_self();
 }
 
+void Context::add_refused(Connection& c) noexcept {
+    if (!c.is_refused) {
+        c.is_refused = true;
+        refused_.push_back(&c);
+    }
+    chores_ |= kRefused;
+}
+
 // Something was posted after arm() had said that there is nothing to do.
 void Context::wake_self() noexcept {
     if ((chores_ & kArmed) != 0) {
@@ -230,6 +259,22 @@ std::size_t Context::chores() noexcept {
         }
         if (work_.empty()) {
             chores_ &= ~kWork;
+        }
+    }
+    if ((chores_ & kRefused) != 0) {
+        for (std::size_t i = 0; i < refused_.size();) {
+            Connection& c = *refused_[i];
+            events += c.receive(kBudget);
+            if (c.stalled()) {
+                ++i;
+            } else {
+                c.is_refused = false;
+                refused_[i] = refused_.back();
+                refused_.pop_back();
+            }
+        }
+        if (refused_.empty()) {
+            chores_ &= ~kRefused;
         }
     }
     if ((chores_ & kCopies) != 0) {

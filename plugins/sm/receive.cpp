@@ -19,12 +19,33 @@ bool valid_lane(std::uint8_t lane) noexcept {
     return lane < kLanes;
 }
 
+// What an acknowledgement can say. That an operation was canceled is for its owner to say, and then
+// the answer is nobody's.
+bool may_answer(Status status, bool taken_back) noexcept {
+    switch (status) {
+        case Status::success:
+        case Status::permission:
+        case Status::noentry:
+        case Status::nomem:
+        case Status::access:
+        case Status::fault:
+        case Status::overflow:
+        case Status::msgsize:
+            return true;
+        case Status::canceled:
+            return taken_back;
+        default:
+            return false;
+    }
+}
+
 }  // namespace
 
 std::size_t Connection::receive(unsigned budget) noexcept {
     std::size_t taken = 0;
     Step step = Step::taken;
     stalled_ = false;
+    half_ = 0;
     if (state == State::closed) [[unlikely]] {
         return 0;
     }
@@ -38,7 +59,9 @@ std::size_t Connection::receive(unsigned budget) noexcept {
     context.counters().received += taken;
     if (step == Step::bad) [[unlikely]] {
         context.fail(*this, bad_ != nullptr ? bad_ : "a malformed message in the ring");
-    } else if (stalled_ || taken == budget) [[unlikely]] {
+    } else if (stalled_) [[unlikely]] {
+        context.add_refused(*this);
+    } else if (taken == budget) [[unlikely]] {
         // Also when the ring is cold: nobody will set its bit for what is in it already.
         context.look_again(*this);
     }
@@ -102,6 +125,7 @@ Connection::Step Connection::take_inline(const Head& head) noexcept {
             util::cpu_relax();
         }
         if (!rx_.ready(lines)) {
+            half_ = lines;
             return Step::later;
         }
     }
@@ -194,10 +218,12 @@ Connection::Step Connection::take_iov(const Head& head) noexcept {
         return Step::taken;
     }
     const auto lane = static_cast<Lane>(head.aux);
-    auto& claim = in_.claims[head.value];
-    auto expected = static_cast<std::uint32_t>(Claim::offered);
-    if (!claim.compare_exchange_strong(expected, static_cast<std::uint32_t>(Claim::reading),
-                                       std::memory_order_acq_rel)) {
+    const auto claim = [&](Claim from, Claim to) {
+        auto expected = static_cast<std::uint32_t>(from);
+        return in_.claims[head.value].compare_exchange_strong(
+            expected, static_cast<std::uint32_t>(to), std::memory_order_acq_rel);
+    };
+    if (!claim(Claim::offered, Claim::reading)) {
         give_back(1);  // taken back
         acknowledge(head.value, Status::canceled);
         return Step::taken;
@@ -213,13 +239,17 @@ Connection::Step Connection::take_iov(const Head& head) noexcept {
     }
     plugin::Arrival* a = context.sink().arrive(lane, *peer, head.tag, iov.length);
     if (a == nullptr) {
-        claim.store(static_cast<std::uint32_t>(Claim::offered), std::memory_order_release);
+        // If that fails it was taken back: found out the next time.
+        static_cast<void>(claim(Claim::reading, Claim::offered));
         stalled_ = true;
         return Step::later;
     }
     Status status = Status::success;
     if (a->data != nullptr) {
         status = context.read_peer(*this, a->data, iov.address, iov.length);
+    }
+    if (ok(status) && !claim(Claim::reading, Claim::taken)) {
+        status = Status::fault;  // taken back meanwhile: nobody knows what was read
     }
     give_back(1);
     context.sink().finish(a, status);
@@ -375,11 +405,14 @@ Connection::Step Connection::take_reply(const Head& head) noexcept {
 }
 
 Connection::Step Connection::take_ack(const Head& head) noexcept {
-    if (head.value >= kSlots || head.aux > static_cast<std::uint8_t>(Status::other_error)) {
+    if (head.value >= kSlots) {
         return Step::bad;
     }
     const Slot s = slots_[head.value];
     const auto status = static_cast<Status>(head.aux);
+    if (!may_answer(status, s.op == nullptr)) {
+        return Step::bad;
+    }
     // A get that succeeds ends with its last reply; a put that is still being written is not
     // acknowledged.
     if ((s.use != Use::iov && s.use != Use::put && s.use != Use::get) ||

@@ -97,6 +97,10 @@ int send_message(int socket, const void* message, std::size_t bytes,
     return 0;
 }
 
+bool is_shortage(int error) noexcept {
+    return error == ETOOMANYREFS || error == EAGAIN || error == ENOBUFS || error == ENOMEM;
+}
+
 void receive_message(int socket, Received& into) noexcept {
     iovec data{into.buffer, sizeof into.buffer};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxFds)];

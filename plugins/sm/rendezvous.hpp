@@ -114,6 +114,10 @@ Credentials credentials_of(int socket) noexcept;
 int send_message(int socket, const void* message, std::size_t bytes,
                  std::span<const int> fds = {}) noexcept;
 
+// What send_message() answers when it may work later: a full socket, no memory, or too many
+// descriptors on their way for this user.
+bool is_shortage(int error) noexcept;
+
 inline constexpr std::size_t kMaxFds = 3;
 
 struct Received {

@@ -18,6 +18,8 @@ using plugin::Posted;
 namespace {
 
 constexpr std::size_t kPiece = 1 << 20;
+// Pieces moved in one poll, of all operations.
+constexpr unsigned kPieceBudget = 16;
 
 }  // namespace
 
@@ -104,7 +106,7 @@ Context::Copied Context::copy_some(Op& op, Status& status) noexcept {
 
 std::size_t Context::run_copies() noexcept {
     std::size_t events = 0;
-    for (Op* op = copies_.front(); op != nullptr;) {
+    for (Op* op = copies_.front(); op != nullptr && events < kPieceBudget;) {
         Op* next = op->next;
         Status status = Status::success;
         if (state_of(*op).connection->state != Connection::State::open) {
@@ -156,6 +158,15 @@ bool Context::copies_can_run() noexcept {
         }
     }
     return false;
+}
+
+bool Context::in_use(const Connection& c) const noexcept {
+    for (Op* op = copies_.front(); op != nullptr; op = op->next) {
+        if (state_of(*op).connection == &c) {
+            return true;
+        }
+    }
+    return c.has_operations();
 }
 
 void Context::end_copy(Op& op, Status status) noexcept {

@@ -45,7 +45,7 @@ std::byte* Context::find_mapping(Connection& c, Op& op, bool& pending) noexcept 
                 return nullptr;
             }
         }
-        it->second.used = polls_;
+        it->second.used = polls();
         return memory.base();
     }
     auto& table = c.mapped[write];
@@ -68,7 +68,7 @@ std::byte* Context::find_mapping(Connection& c, Op& op, bool& pending) noexcept 
         ask.writable = write ? 1 : 0;
         ask.allocation = remote.allocation;
         ask.key = remote.key;
-        table[remote.allocation].used = polls_;
+        table[remote.allocation].used = polls();
         if (send_message(c.socket.get(), &ask, sizeof ask) != 0) {
             table.erase(remote.allocation);
             return nullptr;

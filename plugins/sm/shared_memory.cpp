@@ -23,13 +23,6 @@ constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 }  // namespace
 
-void UniqueFd::reset(int fd) noexcept {
-    if (fd_ >= 0) {
-        close(fd_);
-    }
-    fd_ = fd;
-}
-
 Mapping::~Mapping() {
     if (base_ != nullptr) {
         munmap(base_, bytes_);
@@ -43,8 +36,10 @@ Result<SharedMemory> make_shared_memory(std::size_t bytes, bool owner_writes) {
     if (!made.fd) {
         return os_error(errno, "cannot make shared memory (memfd_create)");
     }
-    // Who was given a descriptor for reading must not open it again for writing; a new memfd is open to everybody.
-    if (fchmod(made.fd.get(), S_IRUSR | S_IWUSR) != 0 || ftruncate(made.fd.get(), static_cast<off_t>(bytes)) != 0) {
+    // Who was given a descriptor for reading must not open it again for writing; a new memfd is
+    // open to everybody.
+    if (fchmod(made.fd.get(), S_IRUSR | S_IWUSR) != 0 ||
+        ftruncate(made.fd.get(), static_cast<off_t>(bytes)) != 0) {
         return os_error(errno, "cannot size shared memory");
     }
     void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, made.fd.get(), 0);

@@ -7,28 +7,11 @@
 #include <utility>
 
 #include "na/result.hpp"
+#include "na/util/fd.hpp"
 
 namespace na::sm {
 
-class UniqueFd {
- public:
-    UniqueFd() = default;
-    explicit UniqueFd(int fd) noexcept : fd_(fd) {}
-    UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
-    UniqueFd& operator=(UniqueFd&& other) noexcept {
-        reset(other.release());
-        return *this;
-    }
-    ~UniqueFd() { reset(); }
-
-    int get() const noexcept { return fd_; }
-    int release() noexcept { return std::exchange(fd_, -1); }
-    void reset(int fd = -1) noexcept;
-    explicit operator bool() const noexcept { return fd_ >= 0; }
-
- private:
-    int fd_ = -1;
-};
+using util::UniqueFd;
 
 class Mapping {
  public:

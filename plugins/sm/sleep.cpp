@@ -10,14 +10,17 @@ namespace {
 
 // When to try a peer again whose backlog is full.
 constexpr std::int64_t kConnectRetry = 1'000'000;
+// The same for peers that wait for files, or for their answer.
+constexpr std::int64_t kAcceptRetry = 10'000'000;
 
 }  // namespace
 
 void Context::disarm() noexcept {
     stand_down();
     connect_blocked_ = false;
-    // What woke us, if it was a socket, is to be taken off it.
-    events_soon();
+    // What woke us, if it was a socket, is to be taken off it, in this same poll.
+    next_events_ = 0;
+    countdown_ = 0;
 }
 
 void Context::stand_down() noexcept {
@@ -36,11 +39,19 @@ void Context::stand_down() noexcept {
 
 // Sockets need no look here: what waits in them keeps wait_fd() readable.
 bool Context::arm() {
-    if ((chores_ & (kArmed | kDying)) != 0) {
-        return (chores_ & kDying) == 0;
+    // What is to be buried, but for what waits until the core has room for its last words.
+    if (std::any_of(dying_.begin(), dying_.end(), [](const Connection* c) {
+            return c->state != Connection::State::draining || !c->stalled();
+        })) {
+        return false;
+    }
+    if ((chores_ & kArmed) != 0) {
+        return true;
     }
     if (connect_blocked_) {
         set_timer(kConnectRetry);
+    } else if (!unanswered_.empty() || muted_until_ != 0) {
+        set_timer(kAcceptRetry);
     }
     chores_ |= kArmed;
     for (Connection* c : starved_) {
@@ -75,7 +86,7 @@ bool Context::anything_ready() noexcept {
     }
     // All rings, and not the ready map alone: a peer could have taken another one's bit away.
     return std::any_of(slots_.begin(), slots_.end(), [](const std::unique_ptr<Connection>& c) {
-        return c != nullptr && c->state == Connection::State::open && c->rx().ready();
+        return c != nullptr && c->state == Connection::State::open && c->deliverable();
     });
 }
 

@@ -18,6 +18,9 @@ using plugin::Posted;
 
 namespace {
 
+// Buffers filled in one poll: the peer may empty them as fast as we fill them, and others wait.
+constexpr std::uint32_t kPieces = 64;
+
 template <typename Body>
 struct Message {
     Head head;
@@ -93,6 +96,9 @@ bool Connection::room() noexcept {
 }
 
 bool Connection::buffer() noexcept {
+    if (pieces_ == 0) {
+        return false;  // enough for this poll, and nothing blocks the next one
+    }
     if (!room()) {
         return false;
     }
@@ -100,6 +106,7 @@ bool Connection::buffer() noexcept {
         blocked_ = Blocked::credit;
         return false;
     }
+    --pieces_;
     return true;
 }
 
@@ -264,6 +271,7 @@ bool Connection::pump() noexcept {
     }
     const std::uint32_t before = tx_.position();
     blocked_ = Blocked::no;
+    pieces_ = kPieces;
     if (flush_acks() && serve_gets()) {
         while (Op* op = queue_.front()) {
             if (!advance(*op)) {
@@ -301,8 +309,9 @@ void Connection::acknowledge(unsigned slot, Status status) noexcept {
     context.add_work(*this);
 }
 
-bool Connection::take_back(Op& op) noexcept {
+std::optional<Status> Connection::take_back(Op& op) noexcept {
     OpState& s = state_of(op);
+    Status end = Status::canceled;
     switch (s.stage) {
         case Stage::queued:
             leave_queue(op);
@@ -318,23 +327,23 @@ bool Connection::take_back(Op& op) noexcept {
             context.add_work(*this);
             break;
         case Stage::waiting: {
-            if (slots_[s.slot].use == Use::iov) {
-                auto offered = static_cast<std::uint32_t>(Claim::offered);
-                if (!out_.claims[s.slot].compare_exchange_strong(
-                        offered, static_cast<std::uint32_t>(Claim::revoked),
-                        std::memory_order_acq_rel)) {
-                    return false;  // the peer is reading it now
-                }
+            // Also if the peer is reading it: that may take for ever, and it finds out afterwards.
+            // The slot stays taken until the peer answers.
+            if (slots_[s.slot].use == Use::iov &&
+                out_.claims[s.slot].exchange(static_cast<std::uint32_t>(Claim::revoked),
+                                             std::memory_order_acq_rel) ==
+                    static_cast<std::uint32_t>(Claim::taken)) {
+                end = Status::success;
             }
             slots_[s.slot].op = nullptr;
             break;
         }
         case Stage::idle:
         case Stage::copying:
-            return false;
+            return {};
     }
     s.stage = Stage::idle;
-    return true;
+    return end;
 }
 
 }  // namespace na::sm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Garbage at the door: processes that find the socket of a server and do not speak its language.
-// The server loses them, and nothing else.
+// Garbage at the door: processes that find the socket of a server, an abstract one or a port, and
+// do not speak its language. The server loses them, and nothing else.
 #include <catch2/catch.hpp>
 
 #include <cstring>
@@ -19,6 +19,7 @@
 
 #include "crash/na_scene.hpp"
 #include "crash/nursery.hpp"
+#include "na/util/ip.hpp"
 #include "support/payload.hpp"
 
 namespace {
@@ -26,30 +27,45 @@ namespace {
 using namespace crash;
 using support::Link;
 
-// The abstract sockets whose name has `word` in it. Accepted ones have the name of the listener.
-std::vector<sockaddr_un> doors_of(const std::string& word) {
-    std::vector<sockaddr_un> doors;
-    const std::vector<std::string> all = abstract_sockets(word);
+struct Door {
+    sockaddr_storage address{};
+    socklen_t length = 0;
+    bool local() const noexcept { return address.ss_family == AF_UNIX; }
+};
+
+// What stands in a URI after "na+sm://" is in the names of its sockets. Accepted ones have the name
+// of the listener.
+std::vector<Door> local_doors(const std::string& uri) {
+    std::vector<Door> doors;
+    const std::vector<std::string> all = abstract_sockets(uri.substr(uri.rfind('/') + 1));
     for (const std::string& name : std::set<std::string>(all.begin(), all.end())) {
         sockaddr_un address{};
         address.sun_family = AF_UNIX;
         // The first byte, shown as '@', is null.
         PARTY_REQUIRE(name.size() <= sizeof address.sun_path);
         std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);
-        address.sun_path[sizeof address.sun_path - 1] = static_cast<char>(name.size());
-        doors.push_back(address);
+        Door& door = doors.emplace_back();
+        std::memcpy(&door.address, &address, sizeof address);
+        door.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
     }
     return doors;
 }
 
+std::vector<Door> doors_of(const std::string& uri) {
+    const auto endpoint = na::util::parse_endpoint(support::ip_endpoint(uri));
+    if (!endpoint) {
+        return local_doors(uri);
+    }
+    Door door;
+    door.length = endpoint->address.fill(door.address, endpoint->port);
+    return {door};
+}
+
 // -1: not this door.
-int knock(const sockaddr_un& door, int type = SOCK_SEQPACKET) {
-    const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+int knock(const Door& door, int type) {
+    const int fd = socket(door.address.ss_family, type | SOCK_CLOEXEC, 0);
     PARTY_REQUIRE(fd >= 0);
-    // doors_of() has left the length of the name at the end.
-    const auto length = static_cast<unsigned char>(door.sun_path[sizeof door.sun_path - 1]);
-    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
-    if (connect(fd, reinterpret_cast<const sockaddr*>(&door), size) != 0) {
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&door.address), door.length) != 0) {
         close(fd);
         return -1;
     }
@@ -77,30 +93,28 @@ void say(int fd, const void* data, std::size_t size, const std::vector<int>& fds
 
 class Intruder {
  public:
-    Intruder(const std::string& place, std::uint64_t seed)
-        : doors_(doors_of(place)), random_(seed), noise_(support::payload(200'000, seed)) {
+    Intruder(const std::string& uri, std::uint64_t seed)
+        : doors_(doors_of(uri)), random_(seed), noise_(support::payload(200'000, seed)) {
         PARTY_REQUIRE(!doors_.empty());
     }
-    ~Intruder() {
-        leave();
-    }
+    ~Intruder() { leave(); }
     Intruder(const Intruder&) = delete;
     Intruder& operator=(const Intruder&) = delete;
 
     static constexpr unsigned kTricks = 11;
     void play(unsigned trick) {
         int entered = 0;
-        for (const sockaddr_un& door : doors_) {
+        for (const Door& door : doors_) {
             switch (trick) {
                 case 0:
-                    for (int i = 0; i < 200; ++i) {
+                    for (unsigned i = 0; i < 200 / slow(door); ++i) {
                         enter(door, entered);
                         leave();
                     }
                     break;
                 case 1:
-                    for (const std::size_t size : {1, 2, 3, 4, 7, 8, 16, 63, 64, 100, 128, 200, 256,
-                                                   1000, 4096, 65536}) {
+                    for (const std::size_t size :
+                         {1, 2, 3, 4, 7, 8, 16, 63, 64, 100, 128, 200, 256, 1000, 4096, 65536}) {
                         enter(door, entered);
                         speak(noise_.data() + random_.below(1000), size);
                     }
@@ -119,7 +133,13 @@ class Intruder {
                     enter(door, entered);
                     speak(noise_.data(), 0);
                     break;
-                case 5: descriptors(door, entered); break;
+                case 5:
+                    if (door.local()) {
+                        descriptors(door, entered);
+                    } else {
+                        reset(door, entered);
+                    }
+                    break;
                 case 6:
                     enter(door, entered);
                     for (int i = 0; i < 2000; ++i) {
@@ -134,17 +154,20 @@ class Intruder {
                     }
                     break;
                 case 9:
-                    for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
-                        PARTY_REQUIRE(knock(door, type) == -1);
+                    if (door.local()) {
+                        for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
+                            PARTY_REQUIRE(knock(door, type) == -1);
+                        }
                     }
                     ++entered;
                     break;
                 case 10:
-                    for (int i = 0; i < 300; ++i) {
+                    for (unsigned i = 0; i < 300 / slow(door); ++i) {
                         enter(door, entered);
                     }
                     break;
-                default: break;
+                default:
+                    break;
             }
         }
         PARTY_REQUIRE(entered != 0);
@@ -157,7 +180,7 @@ class Intruder {
     void crowd(unsigned count) {
         int entered = 0;
         for (unsigned i = 0; i < count; ++i) {
-            for (const sockaddr_un& door : doors_) {
+            for (const Door& door : doors_) {
                 enter(door, entered);
             }
         }
@@ -165,8 +188,10 @@ class Intruder {
     }
 
  private:
-    void enter(const sockaddr_un& door, int& entered) {
-        if (const int fd = knock(door); fd >= 0) {
+    // libfabric lets visitors of a port in one by one, a hundred per second.
+    static unsigned slow(const Door& door) { return door.local() ? 1 : 5; }
+    void enter(const Door& door, int& entered) {
+        if (const int fd = knock(door, door.local() ? SOCK_SEQPACKET : SOCK_STREAM); fd >= 0) {
             inside_.push_back(fd);
             ++entered;
         }
@@ -177,7 +202,7 @@ class Intruder {
         }
     }
     // Noise that comes with one or many descriptors, of files that are good for nothing.
-    void descriptors(const sockaddr_un& door, int& entered) {
+    void descriptors(const Door& door, int& entered) {
         int ends[2];
         PARTY_REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
         const int files[] = {ends[0], ends[1], open("/", O_RDONLY | O_CLOEXEC),
@@ -194,20 +219,38 @@ class Intruder {
         }
     }
 
-    const std::vector<sockaddr_un> doors_;
+    // Connections that end with a reset, before a word and after some.
+    void reset(const Door& door, int& entered) {
+        for (std::size_t i = 0; i < 40; ++i) {
+            enter(door, entered);
+            if (i % 2 == 1) {
+                speak(noise_.data(), i);
+            }
+            const linger now{.l_onoff = 1, .l_linger = 0};
+            if (!inside_.empty()) {
+                setsockopt(inside_.back(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
+                close(inside_.back());
+                inside_.pop_back();
+            }
+        }
+    }
+
+    const std::vector<Door> doors_;
     support::Random random_;
     const std::vector<std::byte> noise_;
     std::vector<int> inside_;
 };
 
-// "na+sm://12-0": what follows is in the names of its sockets.
-std::string place_of(const std::string& uri) {
-    return uri.substr(uri.rfind('/') + 1);
-}
-
 bool has_door() {
-    if (support::options().protocol.find("sm") == std::string::npos) {
-        support::skip("finds the sockets of na+sm only");
+    const std::string& example = support::options().example;
+    if (example.find("+sockets") != std::string::npos) {
+        support::skip(
+            "libfabric's sockets waits for the rest of what a stranger has begun, and lets nobody "
+            "in");
+        return false;
+    }
+    if (support::ip_endpoint(example).empty() && !example.starts_with("na+sm")) {
+        support::skip("no socket of this transport can be found by its address");
         return false;
     }
     return true;
@@ -226,15 +269,17 @@ class FewFiles {
         }
         PARTY_REQUIRE(setrlimit(RLIMIT_NOFILE, &now) == 0);
     }
-    ~FewFiles() {
-        setrlimit(RLIMIT_NOFILE, &before_);
-    }
+    ~FewFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
     FewFiles(const FewFiles&) = delete;
     FewFiles& operator=(const FewFiles&) = delete;
 
  private:
     rlimit before_{};
 };
+
+// All tricks so often: the first time shows what they cost once, the others what they cost for
+// ever.
+constexpr unsigned kPasses = 3;
 
 std::clock_t cpu_ms() {
     return std::clock() / (CLOCKS_PER_SEC / 1000);
@@ -264,9 +309,9 @@ TEST_CASE("strangers say all kinds of things", "[na][door]") {
                           [=](NaSide& side, Link& link, na_addr_t*) {
                               // It has no business with the survivor by NA.
                               (void)side;
-                              Intruder intruder(place_of(link.take_text()), seed);
-                              for (unsigned trick = 0; trick < Intruder::kTricks; ++trick) {
-                                  intruder.play(trick);
+                              Intruder intruder(link.take_text(), seed);
+                              for (unsigned n = 0; n < kPasses * Intruder::kTricks; ++n) {
+                                  intruder.play(n % Intruder::kTricks);
                                   link.put("played");
                                   link.take_text();
                                   intruder.leave();
@@ -279,15 +324,27 @@ TEST_CASE("strangers say all kinds of things", "[na][door]") {
                                   pause();
                               }
                           });
+            scene.go_on(20);
+            const std::size_t open = count_descriptors();
             scene.link().put(scene.side().uri());
-            for (unsigned trick = 0; trick < Intruder::kTricks; ++trick) {
-                PARTY_REQUIRE(scene.hear() == "played");
-                scene.go_on(20);
-                scene.link().put("next");
+            Memory first{};
+            for (unsigned pass = 0; pass < kPasses; ++pass) {
+                for (unsigned trick = 0; trick < Intruder::kTricks; ++trick) {
+                    PARTY_REQUIRE(scene.hear() == "played");
+                    scene.go_on(20);
+                    scene.link().put("next");
+                }
+                const Memory now = memory_used();
+                first = pass == 0 ? now : first;
+                // What one visit costs is freed or used again for the next.
+                CHECK(now.heap <= first.heap + 256 * 1024);
+                CHECK(now.mappings <= first.mappings + 16);
             }
             PARTY_REQUIRE(scene.hear() == "all");
             scene.go_on(20);
             scene.kill();
+            // libfabric's tcp forgets those who stand in the door when it is closed.
+            scene.until([&] { return count_descriptors() <= open; });
             scene.finish();
         }
     }
@@ -299,17 +356,18 @@ TEST_CASE("a crowd stands in the door", "[na][door]") {
     }
     for (const bool few_files : {false, true}) {
         for (const Waiting waiting : {Waiting::blocking, Waiting::busy}) {
-            INFO((waiting == Waiting::busy ? "busy" : "blocking") << (few_files ? ", few files" : ""));
+            INFO((waiting == Waiting::busy ? "busy" : "blocking")
+                 << (few_files ? ", few files" : ""));
             Nursery visitors = newcomers();
-            Nursery crowds([](std::uint64_t size, const std::string& place,
-                              const std::function<void()>& ready) {
-                Intruder intruder(place, 1);
-                intruder.crowd(static_cast<unsigned>(size));
-                ready();
-                for (;;) {
-                    pause();
-                }
-            });
+            Nursery crowds(
+                [](std::uint64_t size, const std::string& uri, const std::function<void()>& ready) {
+                    Intruder intruder(uri, 1);
+                    intruder.crowd(static_cast<unsigned>(size));
+                    ready();
+                    for (;;) {
+                        pause();
+                    }
+                });
             const std::size_t before = count_descriptors();
             NaSide side({.waiting = waiting});
             {
@@ -327,7 +385,10 @@ TEST_CASE("a crowd stands in the door", "[na][door]") {
                     NA_Set_log_level("none");  // it says what it lacks, which is right
                     limit = std::make_unique<FewFiles>(16);
                 }
-                const pid_t crowd = crowds.start(500, place_of(uri), pump);
+                const bool local = doors_of(uri).front().local();
+                const unsigned crowd_size =
+                    local ? 500 : 100;  // libfabric lets a hundred per second in
+                const pid_t crowd = crowds.start(crowd_size, uri, pump);
                 for (int i = 0; i < 1000; ++i) {
                     side.turn();
                 }
@@ -336,8 +397,9 @@ TEST_CASE("a crowd stands in the door", "[na][door]") {
                     visit();
                     CHECK(inbox.pings() == 2);
                 }
-                // Nor do they keep the server from sleeping.
-                if (waiting != Waiting::busy) {
+                // Nor do they keep the server from sleeping, unless the kernel goes on announcing a
+                // visitor whom the provider of a port has no descriptor for.
+                if (waiting != Waiting::busy && !(few_files && !local)) {
                     const std::clock_t used = cpu_ms();
                     for (int i = 0; i < 3; ++i) {
                         unsigned ready = 0;
@@ -347,7 +409,9 @@ TEST_CASE("a crowd stands in the door", "[na][door]") {
                 }
                 Nursery::kill(crowd);
                 crowds.reap(pump);
-                CHECK(support::until_for(kNotice, [&] { return count_descriptors() <= open; }, pump));
+                CHECK(support::until_for(
+                    local ? kNotice : support::kDeadline,
+                    [&] { return count_descriptors() <= open; }, pump));
                 limit.reset();
                 NA_Set_log_level("error");
                 const std::uint64_t pings = inbox.pings();

@@ -91,6 +91,7 @@ const char* to_string(Kind kind) {
 HgSide::HgSide(const Options& options) : waiting_(options.waiting) {
     hg_init_info info = HG_INIT_INFO_INITIALIZER;
     info.na_init_info.progress_mode = options.waiting == Waiting::busy ? NA_NO_BLOCK : 0;
+    info.na_init_info.ip_subnet = options.subnet.empty() ? nullptr : options.subnet.c_str();
     info.request_post_init = 32;  // the default is for servers that stay
     info.request_post_incr = 32;
     std::string where = support::options().protocol;

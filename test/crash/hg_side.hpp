@@ -51,7 +51,8 @@ class HgSide {
     struct Options {
         Waiting waiting = Waiting::blocking;
         bool listen = true;
-        std::string name{};  // na+sm://<name>
+        std::string name{};    // what follows "://"
+        std::string subnet{};  // na_init_info::ip_subnet
     };
     explicit HgSide(const Options& options);
     // Best effort; close() is what checks.
@@ -67,7 +68,8 @@ class HgSide {
     hg_addr_t peer(const std::string& uri);
     void forget(hg_addr_t address);
 
-    // A round of progress, after a wait of up to so long where the mode allows it, and all callbacks.
+    // A round of progress, after a wait of up to so long where the mode allows it, and all
+    // callbacks.
     void turn(unsigned timeout_ms = 0);
     // For callbacks, which must not throw through the library: the next turn() throws this.
     void fail(const std::string& what) { failure_ = failure_.empty() ? what : failure_; }

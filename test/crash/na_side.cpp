@@ -20,7 +20,8 @@ constexpr std::size_t kPingBytes = 100;
 constexpr unsigned kReceives = 8;
 
 [[noreturn]] void failed(const std::string& what, na_return_t ret) {
-    throw std::runtime_error(what + ": " + NA_Error_to_string(ret) + " (" + NA_Get_last_error() + ")");
+    throw std::runtime_error(what + ": " + NA_Error_to_string(ret) + " (" + NA_Get_last_error() +
+                             ")");
 }
 void check(na_return_t ret, const char* what) {
     if (ret != NA_SUCCESS) {
@@ -51,6 +52,7 @@ NaSide::NaSide(const Options& options) : waiting_(options.waiting) {
 
 NaSide::~NaSide() {
     if (cls_ != nullptr) {
+        release_all();
         for (na_addr_t* a : addresses_) {
             NA_Addr_free(cls_, a);
         }
@@ -59,7 +61,15 @@ NaSide::~NaSide() {
     }
 }
 
+void NaSide::release_all() {
+    for (Resource* r : std::exchange(resources_, {})) {
+        r->release();
+        r->side_ = nullptr;
+    }
+}
+
 void NaSide::close() {
+    release_all();
     for (na_addr_t* a : std::exchange(addresses_, {})) {
         NA_Addr_free(cls_, a);
     }
@@ -113,18 +123,31 @@ void NaSide::turn(unsigned timeout_ms) {
     }
 }
 
+NaSide::Resource::~Resource() {
+    if (side_ != nullptr) {
+        std::erase(side_->resources_, this);
+    }
+}
+
 // --- Message -------------------------------------------------------------------------------------
 
-Message::Message(NaSide& side, std::size_t bytes) : size(bytes), cls_(side.cls()) {
-    buffer = NA_Msg_buf_alloc(cls_, bytes, NA_SEND | NA_RECV, &plugin_data);
+Message::Message(NaSide& side, std::size_t bytes) : Resource(side), size(bytes) {
+    na_class_t* cls = side.cls();
+    buffer = NA_Msg_buf_alloc(cls, bytes, NA_SEND | NA_RECV, &plugin_data);
     PARTY_REQUIRE(buffer != nullptr);
-    header = std::max(NA_Msg_get_unexpected_header_size(cls_), NA_Msg_get_expected_header_size(cls_));
-    check(NA_Msg_init_unexpected(cls_, buffer, bytes), "NA_Msg_init_unexpected");
-    check(NA_Msg_init_expected(cls_, buffer, bytes), "NA_Msg_init_expected");
+    header = std::max(NA_Msg_get_unexpected_header_size(cls), NA_Msg_get_expected_header_size(cls));
+    check(NA_Msg_init_unexpected(cls, buffer, bytes), "NA_Msg_init_unexpected");
+    check(NA_Msg_init_expected(cls, buffer, bytes), "NA_Msg_init_expected");
 }
 
 Message::~Message() {
-    NA_Msg_buf_free(cls_, buffer, plugin_data);
+    if (side_ != nullptr) {
+        release();
+    }
+}
+
+void Message::release() {
+    NA_Msg_buf_free(side_->cls(), buffer, plugin_data);
 }
 
 std::uint64_t Message::number() const noexcept {
@@ -139,18 +162,24 @@ void Message::set_number(std::uint64_t n) noexcept {
 
 // --- NaOp ----------------------------------------------------------------------------------------
 
-NaOp::NaOp(NaSide& side) : side_(side), id_(NA_Op_create(side.cls(), NA_OP_SINGLE)) {
+NaOp::NaOp(NaSide& side) : Resource(side), id_(NA_Op_create(side.cls(), NA_OP_SINGLE)) {
     PARTY_REQUIRE(id_ != nullptr);
 }
 
 NaOp::~NaOp() {
+    if (side_ != nullptr) {
+        release();
+    }
+}
+
+void NaOp::release() {
     drop_source();
-    NA_Op_destroy(side_.cls(), id_);
+    NA_Op_destroy(side_->cls(), id_);
 }
 
 void NaOp::drop_source() {
     if (na_addr_t* s = std::exchange(source, nullptr)) {
-        NA_Addr_free(side_.cls(), s);
+        NA_Addr_free(side_->cls(), s);
     }
 }
 
@@ -168,7 +197,7 @@ void NaOp::ended(const na_cb_info* info) {
     try {
         op.end(*info);
     } catch (const std::exception& e) {
-        op.side_.fail(e.what());
+        op.side_->fail(e.what());
     }
 }
 
@@ -192,35 +221,35 @@ void NaOp::end(const na_cb_info& info) {
 
 na_return_t NaOp::send_unexpected(const Message& m, std::size_t bytes, na_addr_t* to,
                                   na_tag_t with_tag) {
-    return posted(NA_Msg_send_unexpected(side_.cls(), side_.context(), ended, this, m.buffer, bytes,
-                                         m.plugin_data, to, 0, with_tag, id_));
+    return posted(NA_Msg_send_unexpected(side_->cls(), side_->context(), ended, this, m.buffer,
+                                         bytes, m.plugin_data, to, 0, with_tag, id_));
 }
 na_return_t NaOp::send_expected(const Message& m, std::size_t bytes, na_addr_t* to,
                                 na_tag_t with_tag) {
-    return posted(NA_Msg_send_expected(side_.cls(), side_.context(), ended, this, m.buffer, bytes,
+    return posted(NA_Msg_send_expected(side_->cls(), side_->context(), ended, this, m.buffer, bytes,
                                        m.plugin_data, to, 0, with_tag, id_));
 }
 na_return_t NaOp::receive_unexpected(const Message& m) {
-    return posted(NA_Msg_recv_unexpected(side_.cls(), side_.context(), ended, this, m.buffer, m.size,
-                                         m.plugin_data, id_));
+    return posted(NA_Msg_recv_unexpected(side_->cls(), side_->context(), ended, this, m.buffer,
+                                         m.size, m.plugin_data, id_));
 }
 na_return_t NaOp::receive_expected(const Message& m, na_addr_t* from, na_tag_t with_tag) {
-    return posted(NA_Msg_recv_expected(side_.cls(), side_.context(), ended, this, m.buffer, m.size,
-                                       m.plugin_data, from, 0, with_tag, id_));
+    return posted(NA_Msg_recv_expected(side_->cls(), side_->context(), ended, this, m.buffer,
+                                       m.size, m.plugin_data, from, 0, with_tag, id_));
 }
 na_return_t NaOp::put(na_mem_handle_t* local, na_mem_handle_t* remote, std::size_t bytes,
                       na_addr_t* to) {
-    return posted(NA_Put(side_.cls(), side_.context(), ended, this, local, 0, remote, 0, bytes, to,
-                         0, id_));
+    return posted(NA_Put(side_->cls(), side_->context(), ended, this, local, 0, remote, 0, bytes,
+                         to, 0, id_));
 }
 na_return_t NaOp::get(na_mem_handle_t* local, na_mem_handle_t* remote, std::size_t bytes,
                       na_addr_t* from) {
-    return posted(NA_Get(side_.cls(), side_.context(), ended, this, local, 0, remote, 0, bytes,
+    return posted(NA_Get(side_->cls(), side_->context(), ended, this, local, 0, remote, 0, bytes,
                          from, 0, id_));
 }
 
 void NaOp::cancel() {
-    check(NA_Cancel(side_.cls(), side_.context(), id_), "NA_Cancel");
+    check(NA_Cancel(side_->cls(), side_->context(), id_), "NA_Cancel");
 }
 
 bool all_ended(const NaOps& ops) {
@@ -335,7 +364,7 @@ void ping(NaSide& side, na_addr_t* to, std::uint64_t number, unsigned patience_m
     check(send.ret, "a ping");
     check(receive.ret, "the answer to a ping");
     PARTY_REQUIRE(receive.size == request.size);
-    PARTY_REQUIRE(std::memcmp(request.buffer, response.buffer, request.size) == 0);
+    PARTY_REQUIRE(std::ranges::equal(request.bytes(request.size), response.bytes(request.size)));
 }
 
 }  // namespace crash

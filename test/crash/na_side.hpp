@@ -20,11 +20,26 @@ namespace crash {
 
 class NaSide {
  public:
+    // What must go before the class does, however long its holder lives.
+    class Resource {
+     public:
+        explicit Resource(NaSide& side) : side_(&side) { side.resources_.push_back(this); }
+        virtual ~Resource();
+        Resource(const Resource&) = delete;
+        Resource& operator=(const Resource&) = delete;
+        virtual void release() = 0;
+
+     protected:
+        NaSide* side_;  // null once the side has closed
+
+        friend class NaSide;
+    };
+
     struct Options {
         Waiting waiting = Waiting::blocking;
         bool listen = true;
         std::size_t max_message = 0;  // both lanes
-        std::string name{};           // na+sm://<name>
+        std::string name{};           // what follows "://"
     };
     explicit NaSide(const Options& options);
     // Best effort; close() is what checks.
@@ -39,30 +54,32 @@ class NaSide {
     na_addr_t* peer(const std::string& uri);
     void forget(na_addr_t* address);
 
-    // A round of progress, after a wait of up to so long where the mode allows it, and all callbacks.
+    // A round of progress, after a wait of up to so long where the mode allows it, and all
+    // callbacks.
     void turn(unsigned timeout_ms = 0);
 
     // For callbacks, which must not throw through the library: the next turn() throws this.
     void fail(const std::string& what) { failure_ = failure_.empty() ? what : failure_; }
 
-    // Frees the addresses, the context, the class: each must succeed.
+    // Frees operations, buffers, addresses, the context, the class: each must succeed.
     void close();
 
  private:
+    void release_all();
+
     const Waiting waiting_;
     na_class_t* cls_ = nullptr;
     na_context_t* context_ = nullptr;
     std::vector<na_addr_t*> addresses_;
+    std::vector<Resource*> resources_;
     std::string failure_;
 };
 
 // A buffer for messages.
-class Message {
+class Message final : public NaSide::Resource {
  public:
     Message(NaSide& side, std::size_t bytes);
-    ~Message();
-    Message(const Message&) = delete;
-    Message& operator=(const Message&) = delete;
+    ~Message() override;
 
     // What follows the transport's header.
     std::span<std::byte> bytes(std::size_t message_size) const noexcept {
@@ -77,16 +94,14 @@ class Message {
     std::size_t header = 0;
 
  private:
-    na_class_t* cls_;
+    void release() override;
 };
 
 // An operation, posted any number of times, that knows whether each post had exactly one end.
-class NaOp {
+class NaOp final : public NaSide::Resource {
  public:
     explicit NaOp(NaSide& side);
-    ~NaOp();
-    NaOp(const NaOp&) = delete;
-    NaOp& operator=(const NaOp&) = delete;
+    ~NaOp() override;
 
     // What the post answered; also in `ret` if it is not success.
     na_return_t send_unexpected(const Message& m, std::size_t size, na_addr_t* to, na_tag_t tag);
@@ -112,8 +127,8 @@ class NaOp {
     static void ended(const na_cb_info* info);
     void end(const na_cb_info& info);
     void drop_source();
+    void release() override;
 
-    NaSide& side_;
     na_op_id_t* id_;
     std::uint64_t posts_ = 0;
     std::uint64_t ends_ = 0;

@@ -86,6 +86,7 @@ class Scene {
     support::Party victim_;
     std::unique_ptr<support::Party> company_;
     const std::size_t descriptors_;
+    const std::string descriptor_list_;
     std::optional<Stopwatch> since_death_;
 };
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Many peers, peers of other users, and no open files left.
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <vector>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <catch2/catch.hpp>
 
 #include "crash/sm_victim.hpp"
@@ -152,6 +155,148 @@ TEST_CASE("peers: no open files left") {
     CHECK(v.join().empty());
 }
 
+// Sleeps as a user would, for a while; answers how often that was cut short.
+int restless(Node& node, int rounds) {
+    int cut = 0;
+    for (int i = 0; i < rounds; ++i) {
+        node.poll();
+        pollfd fd{.fd = node->plugin->wait_fd(), .events = POLLIN, .revents = 0};
+        cut += !node->plugin->arm() || ::poll(&fd, 1, 5) != 0;
+    }
+    return cut;
+}
+
+TEST_CASE("peers: no file left even for the refusal, and nobody burns the processor") {
+    Victim v([](Node& node, support::Link& link, const std::string&) {
+        rlimit limit = file_limit();
+        limit.rlim_cur = 100;
+        setrlimit(RLIMIT_NOFILE, &limit);
+        const int first = open("/dev/null", O_RDONLY);
+        while (open("/dev/null", O_RDONLY) >= 0) {
+        }
+        node.poll();
+        // As if another thread had got the spare one at the worst moment.
+        limit.rlim_cur = 5;
+        setrlimit(RLIMIT_NOFILE, &limit);
+        link.put("call");
+        link.take_text();
+        const int cut = restless(node, 100);
+        PARTY_REQUIRE(cut < 70);
+        limit.rlim_cur = 200;
+        setrlimit(RLIMIT_NOFILE, &limit);
+        close(first);
+        link.put("again");
+        PARTY_REQUIRE(settle([&] { return !node->messages.empty(); }, node));
+        link.put("came");
+        link.take_text();
+    });
+    Node node;
+    const std::string uri = v.start(node.uri());
+    CHECK(v.link().take_text() == "call");
+    std::vector<na::sm::UniqueFd> waiting;
+    for (int i = 0; i < 40; ++i) {
+        waiting.push_back(
+            std::move(na::sm::connect_socket(na::sm::socket_name(uri.substr(5), 0)).socket));
+    }
+    v.link().put("go on");
+    CHECK(v.link().take_text() == "again");
+    TestOp op;
+    const bool came = settle(
+        [&] {
+            static_cast<void>(node.try_send(op, uri, Lane::unexpected, 1, "x", 1));
+            return v.link().readable();
+        },
+        node);
+    REQUIRE(came);
+    CHECK(v.link().take_text() == "came");
+    v.link().put("end");
+    CHECK(v.join().empty());
+}
+
+TEST_CASE("peers: too many descriptors on their way for the answer") {
+    if (geteuid() != 0) {
+        support::skip("changing users needs root");
+        return;
+    }
+    constexpr uid_t kOther = 65533;
+    const auto become_other = [] {
+        PARTY_REQUIRE(setresgid(kOther, kOther, kOther) == 0 &&
+                      setresuid(kOther, kOther, kOther) == 0);
+    };
+    support::Party server(support::Party::As::process, [&](support::Link& link) {
+        become_other();
+        Node node(spec(100000));
+        link.put(node.uri());
+        link.take_text();
+        rlimit limit = file_limit();
+        limit.rlim_cur = 64;
+        PARTY_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        int pair[2];
+        PARTY_REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0);
+        const std::vector<int> many(3, pair[0]);
+        int error = 0;
+        for (int i = 0; i < 100 && error == 0; ++i) {
+            error = na::sm::send_message(pair[0], "x", 1, many);
+        }
+        PARTY_REQUIRE(error == ETOOMANYREFS);
+        link.put("full");
+        PARTY_REQUIRE(settle([&] { return node->messages.size() == 2; }, node));
+        PARTY_REQUIRE(node->stat("sm_connections") == 1);
+        PARTY_REQUIRE(restless(node, 100) < 70);
+        PARTY_REQUIRE(node->stat("sm_connections") == 1);
+        link.put("came");
+        link.take_text();
+        close(pair[0]);
+        close(pair[1]);
+        while (!link.readable()) {
+            node.poll();
+        }
+    });
+    support::Party client(support::Party::As::process, [&](support::Link& link) {
+        become_other();
+        const std::string uri = link.take_text();
+        Node node(spec(100000));
+        const auto data = support::payload(100000, 1);
+        TestOp ops[2];
+        PARTY_REQUIRE(node.try_send(ops[0], uri, Lane::unexpected, 1, "x", 1).what ==
+                      Posted::What::done);
+        PARTY_REQUIRE(
+            node.try_send(ops[1], uri, Lane::unexpected, 2, data.data(), data.size()).what ==
+            Posted::What::pending);
+        PARTY_REQUIRE(settle([&] { return ops[1].done(); }, node));
+        PARTY_REQUIRE(ops[1].how.status == Status::success);
+        PARTY_REQUIRE(node->lost.empty());
+        link.put("sent");
+        link.take_text();
+        // Who has no answer knocks with every message, since it does not know who sleeps.
+        const bool answered = settle(
+            [&] {
+                const auto before = node->stat("sm_knocks");
+                return node.try_send(ops[0], uri, Lane::unexpected, 1, "x", 1).what ==
+                           Posted::What::done &&
+                       node->stat("sm_knocks") == before;
+            },
+            node);
+        PARTY_REQUIRE(answered);
+        PARTY_REQUIRE(node->lost.empty());
+        link.put("answered");
+        link.take_text();
+    });
+    const std::string uri = server.link().take_text();
+    server.link().put("fill");
+    CHECK(server.link().take_text() == "full");
+    client.link().put(uri);
+    CHECK(client.link().take_text() == "sent");
+    CHECK(server.link().take_text() == "came");
+    server.link().put("make room");
+    client.link().put("go on");
+    CHECK(client.link().take_text() == "answered");
+    client.link().put("end");
+    CHECK(client.join().empty());
+    server.link().put("end");
+    CHECK(server.join().empty());
+}
+
 TEST_CASE("peers: of another user") {
     if (geteuid() != 0) {
         support::skip("changing users needs root");
@@ -179,7 +324,10 @@ TEST_CASE("peers: of another user") {
         if (!there) {
             PARTY_REQUIRE(p.what == Posted::What::failed && p.status == Status::permission);
         } else if (!here) {
-            PARTY_REQUIRE(settle([&] { return node->lost.size() == 1; }, node));
+            // Refused before the greeting was sent, or after.
+            PARTY_REQUIRE(p.what == Posted::What::failed
+                              ? p.status == Status::hostunreach
+                              : settle([&] { return node->lost.size() == 1; }, node));
         } else {
             PARTY_REQUIRE(
                 node.try_send(ops[1], parent, Lane::unexpected, 2, data.data(), 100000).what ==

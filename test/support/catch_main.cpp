@@ -2,12 +2,14 @@
 // The runner of every test executable: Catch2 with --protocol, --seed and --limit.
 //
 // Exit status: 0 all passed, 77 nothing ran (the protocol cannot be opened here, or every case was
-// skipped), else the number of failures.
+// skipped), else the number of failures (a skip where
+// CINNABAR_TEST_REQUIRED forbids it counts as one).
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include <sys/wait.h>
@@ -26,8 +28,27 @@ std::atomic<unsigned> skipped{0};
 std::atomic<bool> skipped_now{false};
 unsigned cases = 0;
 
-// In a child: the process of the cases has opened nothing when it forks its parties.
-bool can_open(const std::string& protocol) {
+// The address of a class, as text; empty: it has none.
+std::string address_of(na_class_t* cls) {
+    char text[1024] = {};
+    std::size_t size = sizeof text;
+    na_addr_t* self = nullptr;
+    if (NA_Addr_self(cls, &self) == NA_SUCCESS) {
+        if (NA_Addr_to_string(cls, text, &size, self) != NA_SUCCESS) {
+            text[0] = 0;
+        }
+        NA_Addr_free(cls, self);
+    }
+    return text;
+}
+
+// In a child: the process of the cases has opened nothing when it forks its parties. Leaves an
+// address of the transport in `example`.
+bool can_open(const std::string& protocol, std::string& example) {
+    int ends[2];
+    if (pipe(ends) != 0) {
+        return false;
+    }
     std::fflush(nullptr);
     const pid_t child = fork();
     if (child == 0) {
@@ -35,13 +56,33 @@ bool can_open(const std::string& protocol) {
         if (cls == nullptr) {
             std::fprintf(stderr, "SKIPPED: \"%s\" cannot be opened here: %s\n", protocol.c_str(),
                          NA_Get_last_error());
+            _exit(1);
         }
-        std::fflush(nullptr);
-        _exit(cls == nullptr ? 1 : (NA_Finalize(cls) == NA_SUCCESS ? 0 : 2));
+        const std::string text = address_of(cls);
+        const bool told = write(ends[1], text.data(), text.size()) >= 0;
+        _exit(NA_Finalize(cls) == NA_SUCCESS && told ? 0 : 2);
     }
+    close(ends[1]);
+    char text[1024];
+    for (ssize_t n = 0; (n = read(ends[0], text, sizeof text)) > 0;) {
+        example.append(text, static_cast<std::size_t>(n));
+    }
+    close(ends[0]);
     int status = 0;
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
-           WEXITSTATUS(status) != 1;
+    // One that crashed is no reason to skip: the cases will show it.
+    return child > 0 && waitpid(child, &status, 0) == child &&
+           !(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+
+// Whether CINNABAR_TEST_REQUIRED, a list with blanks between, says that this machine has the
+// transport.
+bool required(std::string protocol) {
+    if (protocol.starts_with("fault+")) {
+        protocol = protocol.substr(6, protocol.find('?') - 6);
+    }
+    const char* list = std::getenv("CINNABAR_TEST_REQUIRED");
+    return list != nullptr &&
+           (' ' + std::string(list) + ' ').find(' ' + protocol + ' ') != std::string::npos;
 }
 
 class Cases final : public Catch::TestEventListenerBase {
@@ -93,7 +134,12 @@ int main(int argc, char** argv) {
     }
     if (!protocol.empty()) {
         options.protocol = protocol;
-        if (!session.config().listTests() && !support::can_open(protocol)) {
+        if (!session.config().listTests() && !support::can_open(protocol, options.example)) {
+            if (support::required(protocol)) {
+                std::fprintf(stderr, "FAILED: CINNABAR_TEST_REQUIRED says that %s must run here\n",
+                             protocol.c_str());
+                return 1;
+            }
             return support::kSkipped;
         }
     }

@@ -214,8 +214,10 @@ void Op::callback(const na_cb_info* info) {
         op.pending_ = false;
     }
     op.results_.push_back(std::move(r));
+    // Whoever waits for the count may end the operation's life, unless it has asked to be told.
+    const bool tell = static_cast<bool>(op.on_result);
     op.count_.fetch_add(1, std::memory_order_release);
-    if (op.on_result) {
+    if (tell) {
         // By index: the callee may post again, and trigger more results from there on.
         op.on_result(op, op.results_.back());
     }

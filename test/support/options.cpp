@@ -1,12 +1,49 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support/options.hpp"
 
+#include <stdexcept>
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "na/util/ip.hpp"
+
 namespace support {
 
 // Not in catch_main.cpp, which is compiled without the sanitizers that kSlow asks about.
 Options& options() noexcept {
-    static Options o{.protocol = "loop+loop", .seed = 1, .limit_s = 60 * kSlow, .rounds = 1};
+    static Options o{
+        .protocol = "loop+loop", .seed = 1, .limit_s = 60 * kSlow, .rounds = 1, .example = {}};
     return o;
+}
+
+std::string ip_endpoint(const std::string& uri) {
+    const std::size_t at = uri.find("://");
+    const auto endpoint =
+        na::util::parse_endpoint(at == std::string::npos ? uri : uri.substr(at + 3));
+    return endpoint ? endpoint->text() : "";
+}
+
+std::string lasting_host(const std::string& name) {
+    if (ip_endpoint(options().example).empty()) {
+        return name;
+    }
+    // Below the ports that the system gives to whoever asks for any; others may run the same test
+    // now.
+    static unsigned next = static_cast<unsigned>(getpid());
+    for (unsigned tries = 0; tries < 1000; ++tries) {
+        const na::util::IpEndpoint place{*na::util::IpAddress::parse("127.0.0.1"),
+                                         static_cast<std::uint16_t>(20000 + (next++ * 7) % 12000)};
+        sockaddr_storage address;
+        const socklen_t length = place.address.fill(address, place.port);
+        const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        const bool free = bind(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0;
+        close(fd);
+        if (free) {
+            return place.text();
+        }
+    }
+    throw std::runtime_error("no free port");
 }
 
 }  // namespace support

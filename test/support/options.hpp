@@ -13,8 +13,17 @@ struct Options {
     std::uint64_t seed = 1;  // --seed: every random choice of a test comes from it
     unsigned limit_s = 0;    // --limit: seconds that one case may take
     unsigned rounds = 1;     // --rounds: how often crash tests repeat what they do
+    std::string example;     // an address of the transport as text; empty without --protocol
 };
 Options& options() noexcept;
+
+// A host text ("name", "127.0.0.1:24680") at which an endpoint can be opened, and opened again by
+// another process when the first is gone: what a transport over IP takes is a port, that is free
+// now; others are given `name`.
+std::string lasting_host(const std::string& name);
+// The IP address and port that a URI of the transport under test ends with; empty: it is none over
+// IP.
+std::string ip_endpoint(const std::string& uri);
 
 // Call and return from a case whose capability is missing: it is reported as skipped, with the
 // reason. An executable of which every case was skipped exits with 77.

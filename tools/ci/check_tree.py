@@ -37,6 +37,7 @@ LAYERS = {
 # Places where a layer is joined from above, each with its reason.
 EXCEPTIONS = {
     ("na/plugin_table.cpp", "plugins/sm/plugin.hpp"): "the list of built-in plugins",
+    ("na/plugin_table.cpp", "plugins/ofi/plugin.hpp"): "the same, with -Dplugins=static",
 }
 GETENV_FOLDERS = ("na/", "plugins/", "bulk/", "hg/")
 GETENV_FILE = "na/util/config.cpp"

@@ -104,7 +104,7 @@ class Call {
         const hg_return_t code = HG_Forward(handle_, on_answer, this, in);
         if (code != HG_SUCCESS) {
             done_ = true;
-            check(code, "cannot send a request");
+            check(code, code == HG_HOSTUNREACH ? "the server has gone" : "cannot send a request");
         }
     }
     bool done() const noexcept { return done_; }

@@ -94,6 +94,22 @@ def details():
         print(f"ok: a module that cannot be loaded: {problems[0]}")
 
 
+def other_transports():
+    """Those that are there: what they list can be asked for by name, and opened."""
+    rows = [line.split(",") for line in run("-s", "-c").stdout.splitlines()[1:]]
+    for name in sorted({f"{row[0]}+{row[1]}" for row in rows if row[0] == "ofi"}):
+        devices = [row[2] for row in rows if f"{row[0]}+{row[1]}" == name]
+        listed = [line.split(",")[2] for line in run("-s", "-c", name).stdout.splitlines()[1:]]
+        expect(f"devices of {name}", sorted(listed), sorted(devices))
+        report = json.loads(run("-s", "-j", "-v", name).stdout)
+        (found,) = report["capabilities"]
+        assert found.get("problem") is not None or found["max_unexpected"] >= 4096, found
+    if any(row[0] == "ofi" for row in rows):
+        plugins = json.loads(run("-s", "-j", "-v", "ofi").stdout)["plugins"]
+        assert any("libfabric" in str(p) for p in plugins), plugins
+        print("ok: the version of libfabric")
+
+
 def bad_input():
     for name in ("", ":", "+", "+sm", "na+", "foo", "na+sm+x", "tcp//x", "na+sm:/x", "://", "na+foo", "\n", "%s%n",
                  "x" * 100000, "+" * 5000, "na+sm://" + "y" * 100000):
@@ -117,4 +133,5 @@ if run("-s", "na+sm").returncode != 0:
     sys.exit(SKIP)
 formats()
 details()
+other_transports()
 bad_input()

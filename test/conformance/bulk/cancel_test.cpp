@@ -13,7 +13,7 @@ constexpr hg_size_t kMiB = 1 << 20;
 }  // namespace
 
 TEST_CASE("cancel ends a transfer once", "[cancel]") {
-    constexpr hg_size_t kSize = 64 * kMiB / support::kSlow;
+    constexpr hg_size_t kSize = 64 * kMiB;
     Origin origin({.sizes = {kSize}});
     Node node;
     {
@@ -78,7 +78,7 @@ TEST_CASE("an id that has been used up touches no other transfer", "[cancel]") {
 
 TEST_CASE("a context that is destroyed ends its transfers", "[cancel]") {
     const Quiet quiet;
-    constexpr hg_size_t kSize = 64 * kMiB / support::kSlow;
+    constexpr hg_size_t kSize = 64 * kMiB;
     Origin origin({.sizes = {kSize}});
     Node node;
     {

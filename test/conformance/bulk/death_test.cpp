@@ -21,7 +21,7 @@ TEST_CASE("an origin killed in the middle of a transfer", "[death]") {
         support::skip("needs another process");
         return;
     }
-    constexpr hg_size_t kSize = 64 * kMiB / support::kSlow;
+    constexpr hg_size_t kSize = 64 * kMiB;
     for (const hg_bulk_op_t op : {HG_BULK_PULL, HG_BULK_PUSH}) {
         for (const bool own : {false, true}) {
             Origin victim({.sizes = {kSize}, .own_memory = own});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "party.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace test {
@@ -57,7 +58,7 @@ hg_bulk_t Memory::describe(const Node& node, std::vector<std::vector<std::byte>>
     support::Random random(seed);
     std::vector<void*> bases;
     for (const hg_size_t size : sizes) {
-        parts.push_back(support::payload(size, random.next()));
+        parts.push_back(filled(size, random.next()));
         bases.push_back(size == 0 ? nullptr : parts.back().data());
     }
     hg_bulk_t handle = HG_BULK_NULL;
@@ -81,10 +82,28 @@ std::vector<std::byte> serialized(hg_bulk_t bulk, unsigned long flags) {
     return bytes;
 }
 
+void fill(void* memory, hg_size_t size, std::uint64_t seed) {
+    support::Random random(seed);
+    auto* at = static_cast<std::byte*>(memory);
+    for (hg_size_t i = 0; i < size; i += sizeof(std::uint64_t)) {
+        const std::uint64_t word = random.next();
+        std::memcpy(at + i, &word, std::min<hg_size_t>(sizeof word, size - i));
+    }
+}
+
+std::vector<std::byte> filled(hg_size_t size, std::uint64_t seed) {
+    std::vector<std::byte> bytes(size);
+    fill(bytes.data(), size, seed);
+    return bytes;
+}
+
 std::uint64_t hash(const std::vector<std::byte>& bytes) {
     std::uint64_t h = 14695981039346656037ULL;
-    for (const std::byte b : bytes) {
-        h = (h ^ static_cast<std::uint64_t>(b)) * 1099511628211ULL;
+    for (std::size_t i = 0; i < bytes.size(); i += sizeof(std::uint64_t)) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, bytes.data() + i, std::min(sizeof word, bytes.size() - i));
+        h = (h ^ word) * 1099511628211ULL;
+        h ^= h >> 29;
     }
     return h;
 }

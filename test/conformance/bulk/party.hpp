@@ -99,6 +99,9 @@ struct Memory {
 };
 
 std::vector<std::byte> serialized(hg_bulk_t bulk, unsigned long flags = 0);
+// Eight bytes at a time: sanitizers make every access slow.
+void fill(void* memory, hg_size_t size, std::uint64_t seed);
+std::vector<std::byte> filled(hg_size_t size, std::uint64_t seed);
 std::uint64_t hash(const std::vector<std::byte>& bytes);
 
 // Starts a transfer and waits for its end; a code of the call itself is answered as well.

@@ -55,7 +55,7 @@ hg_return_t serve(hg_handle_t handle) {
     PARTY_REQUIRE(HG_Bulk_access(job->local, 0, size, HG_BULK_READWRITE, 1, &job->memory, nullptr,
                                  nullptr) == HG_SUCCESS);
     if (job->in.push != 0) {
-        support::fill(job->memory, size, 99);
+        fill(job->memory, size, 99);
     }
     PARTY_REQUIRE(HG_Bulk_transfer(info->context, moved, job,
                                    job->in.push != 0 ? HG_BULK_PUSH : HG_BULK_PULL, info->addr,
@@ -124,7 +124,7 @@ TEST_CASE("descriptors inside RPCs", "[rpc]") {
                     CHECK(answer.ret == HG_SUCCESS);
                     CHECK(answer.value == hash(memory.flat()));
                     if (push) {
-                        CHECK(memory.flat() == support::payload(size, 99));
+                        CHECK(memory.flat() == filled(size, 99));
                     }
                 }
             }

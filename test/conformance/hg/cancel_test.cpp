@@ -2,9 +2,12 @@
 // Ending calls early, and what the target does about it.
 #include <catch2/catch.hpp>
 
+#include <atomic>
 #include <memory>
+#include <thread>
 
 #include "conformance/hg/side.hpp"
+#include "hg/handle.hpp"
 #include "support/payload.hpp"
 #include "support/until.hpp"
 
@@ -141,4 +144,62 @@ TEST_CASE("one-way calls can be canceled as well") {
     }
     Blob small = blob(2, 5);
     CHECK(pair.run(call, small) == HG_SUCCESS);
+}
+
+// HG_Forward makes the handle one that can be canceled, and then posts: whoever cancels in between
+// finds nothing posted.
+TEST_CASE("a cancel on another thread while the call is being posted is not lost") {
+    Pair pair;
+    for (const bool one_way : {false, true}) {
+        Call call(pair.a, pair.to_b, one_way ? pair.a.note : pair.a.hold);
+        const auto& core = *reinterpret_cast<hg::Handle*>(call.handle());
+        Blob in = blob(1, 10);
+        std::uint64_t number = 1;
+        std::atomic<unsigned> round{0};
+        std::atomic<unsigned> canceled{0};
+        std::thread canceler([&] {
+            for (unsigned mine = 1;; ++mine) {
+                unsigned now = 0;
+                while ((now = round.load()) != mine) {
+                    if (now == UINT32_MAX) {
+                        return;
+                    }
+                }
+                while (core.stage() != hg::Handle::Stage::in_flight && round.load() == mine) {
+                }
+                (void)HG_Cancel(call.handle());
+                canceled = mine;
+            }
+        });
+        bool ended = true;
+        for (unsigned i = 1; i <= 3000 / support::kSlow && ended; ++i) {
+            call.reset();
+            round = i;
+            // The target does not answer: nothing but the cancel ends the call.
+            ended = call.forward(one_way ? static_cast<void*>(&in) : &number) == HG_SUCCESS &&
+                    support::until([&] { return call.done() && (one_way || canceled == i); },
+                                   [&] { pair.a.pump(); },
+                                   [&] {
+                                       if (one_way) {
+                                           pair.b.pump();
+                                       }
+                                   });
+            if (ended && !one_way) {
+                CHECK(call.ret() == HG_CANCELED);
+            }
+            if (i % 100 == 0) {
+                pair.b.pump();
+                for (hg_handle_t h : pair.b.held()) {
+                    HG_Respond(h, nullptr, nullptr, &in);
+                    HG_Destroy(h);
+                }
+                pair.b.held().clear();
+            }
+        }
+        CHECK(ended);
+        round = UINT32_MAX;
+        canceler.join();
+        HG_Cancel(call.handle());
+        REQUIRE(support::until([&] { return call.done(); }, [&] { pair.pump(); }));
+    }
 }

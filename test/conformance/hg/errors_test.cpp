@@ -316,3 +316,29 @@ TEST_CASE("addresses are resolved by callback, compared, printed") {
     CHECK(found.ret != HG_SUCCESS);
     CHECK(found.addr == HG_ADDR_NULL);
 }
+
+TEST_CASE("an address that is freed twice is refused, and others are not harmed") {
+    Side side;
+    Side other;
+    hg_addr_t addr = HG_ADDR_NULL;
+    hg_addr_t kept = HG_ADDR_NULL;
+    REQUIRE(HG_Addr_lookup2(side.cls(), other.uri().c_str(), &kept) == HG_SUCCESS);
+    REQUIRE(HG_Addr_lookup2(side.cls(), other.uri().c_str(), &addr) == HG_SUCCESS);
+    CHECK(HG_Addr_free(other.cls(), addr) == HG_INVALID_ARG);  // another class's
+    CHECK(HG_Addr_free(side.cls(), addr) == HG_SUCCESS);
+    CHECK(HG_Addr_free(side.cls(), addr) == HG_INVALID_ARG);
+    CHECK(HG_Addr_free(side.cls(), addr) == HG_INVALID_ARG);
+    hg_addr_t copy = HG_ADDR_NULL;
+    CHECK(HG_Addr_dup(side.cls(), addr, &copy) == HG_INVALID_ARG);
+    hg_size_t size = 0;
+    CHECK(HG_Addr_to_string(side.cls(), nullptr, &size, addr) == HG_INVALID_ARG);
+    hg_handle_t handle = HG_HANDLE_NULL;
+    CHECK(HG_Create(side.context(), addr, side.echo, &handle) == HG_INVALID_ARG);
+    CHECK(to_string(side, kept) == other.uri());
+    CHECK(HG_Addr_free(side.cls(), kept) == HG_SUCCESS);
+    // Those that come later may stand in the same place.
+    for (int i = 0; i < 3; ++i) {
+        const Addr again(side, other.uri());
+        CHECK(to_string(side, again) == other.uri());
+    }
+}

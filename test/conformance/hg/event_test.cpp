@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
@@ -116,7 +117,13 @@ TEST_CASE("the event interface with epoll: no event is missed") {
     const int set = epoll_create1(EPOLL_CLOEXEC);
     epoll_event event{};
     event.events = EPOLLIN;
-    REQUIRE(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
+    if (epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) != 0) {
+        // The decorator's set is one too many of those that the kernel follows.
+        REQUIRE((errno == ELOOP && support::options().protocol.starts_with("fault+")));
+        close(set);
+        support::skip("too many epoll sets within each other");
+        return;
+    }
     Call call(pair.a, pair.to_b, pair.a.echo);
     for (unsigned i = 0; i < 500 / support::kSlow; ++i) {
         Blob in = blob(i, i % 9 == 0 ? 20'000 : 20);
@@ -214,4 +221,45 @@ TEST_CASE("one thread progresses, another triggers") {
     }
     stop = true;
     progress.join();
+}
+
+// A poll ends the effect of an arm, also of another thread's: who polls and goes passes the duty
+// on.
+TEST_CASE("a single poll by somebody else does not put a sleeper to sleep for good") {
+    Pair pair;
+    if (HG_Event_get_wait_fd(pair.b.context()) < 0) {
+        support::skip("the transport cannot be waited on");
+        return;
+    }
+    std::atomic<bool> stop{false};
+    std::thread sleeper([&] {
+        while (!stop) {
+            // Far longer than any deadline.
+            (void)HG_Progress(pair.b.context(), 600'000);
+            unsigned n = 0;
+            while (HG_Trigger(pair.b.context(), 0, 16, &n) == HG_SUCCESS && n != 0) {
+            }
+        }
+    });
+    Call call(pair.a, pair.to_b, pair.a.empty);
+    const auto ask = [&] {
+        call.reset();
+        return call.forward() == HG_SUCCESS &&
+               support::until([&] { return call.done(); }, [&] { pair.a.pump(); });
+    };
+    bool answered = true;
+    for (unsigned i = 0; i < 20 && answered; ++i) {
+        // Only to let the other one fall asleep: where it does not, the case finds nothing.
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        unsigned due = 0;
+        (void)HG_Event_progress(pair.b.context(), &due);
+        answered = ask();
+    }
+    CHECK(answered);
+    stop = true;
+    // Woken in any case, so that the case ends.
+    (void)HG_Addr_lookup1(
+        pair.b.context(), [](const struct hg_cb_info*) -> hg_return_t { return HG_SUCCESS; },
+        nullptr, "nonsense", nullptr);
+    sleeper.join();
 }

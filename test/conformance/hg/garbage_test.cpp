@@ -228,7 +228,9 @@ TEST_CASE("a real announcement, mutated, harms nobody") {
             Bytes bad = caught;
             bad[at] ^= static_cast<std::byte>(flip);
             const na_tag_t tag = raw.next_tag++;
-            REQUIRE(raw.send(bad, tag) == NA_SUCCESS);
+            // Where a bad access costs the connection, it is the sender's own.
+            const na_return_t sent = raw.send(bad, tag);
+            REQUIRE((sent == NA_SUCCESS || sent == NA_HOSTUNREACH));
             for (int i = 0; i < 20; ++i) {
                 raw.pump();
                 origin.pump();

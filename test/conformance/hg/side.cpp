@@ -168,6 +168,9 @@ hg_return_t Side::on_echo(hg_handle_t h) {
         side.last_number = b.number;
         side.last_bytes = b.bytes.size();
         side.last_bytes_good = support::mismatch(b.bytes, b.number) == -1;
+        if (side.on_served) {
+            side.on_served(b.number);
+        }
         Blob out{b.number + 1, b.bytes};
         HG_Free_input(h, &b);
         ++side.served;

@@ -63,6 +63,7 @@ class Side {
     std::uint64_t last_number = 0;
     std::size_t last_bytes = 0;
     bool last_bytes_good = true;  // as support::fill() makes them, seed = number
+    std::function<void(std::uint64_t number)> on_served;  // by echo
 
     struct hg_diag_counters counters() const;
 

@@ -84,6 +84,31 @@ class Quiet {
     Quiet& operator=(const Quiet&) = delete;
 };
 
+// One message, however often it has to be tried: for cases about what comes after the first
+// contact, which may take its time. `from` drops nothing.
+inline void meet(Endpoint& from, Endpoint& to) {
+    Addr address(from, to.uri());
+    Buffer out(from);
+    Buffer in(to);
+    Op recv(to);
+    REQUIRE(recv.recv_unexpected(in) == NA_SUCCESS);
+    std::unique_ptr<Op> send;
+    REQUIRE(until([&] { return recv.done() && (send == nullptr || send->done()); },
+                  [&] {
+                      if (!recv.done() &&
+                          (send == nullptr || (send->done() && send->ret() != NA_SUCCESS))) {
+                          send = std::make_unique<Op>(from);
+                          if (send->send_unexpected(out, fill_message(from, out, 1, 1), address,
+                                                    1) != NA_SUCCESS) {
+                              send.reset();
+                          }
+                      }
+                      from.pump();
+                      to.pump();
+                  }));
+    REQUIRE(recv.ret() == NA_SUCCESS);
+}
+
 // Both endpoints for `rounds` rounds: to see that nothing more happens.
 template <typename Pump>
 void settle(Pump&& pump, int rounds = 50) {

@@ -165,7 +165,8 @@ TEST_CASE("every thread mode opens and works", "[open]") {
 }
 
 TEST_CASE("a name is an address", "[open]") {
-    const std::string name = options().protocol + "://conformance-" + std::to_string(getpid());
+    const std::string name = options().protocol + "://" +
+                             support::lasting_host("conformance-" + std::to_string(getpid()));
     na_class_t* cls = NA_Initialize(name.c_str(), true);
     if (cls == nullptr) {
         support::skip("the transport takes no names");

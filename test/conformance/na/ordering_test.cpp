@@ -232,6 +232,7 @@ TEST_CASE("with NA_NO_RETRY a full peer answers NA_AGAIN", "[backpressure]") {
     Endpoint::Settings no_retry;
     no_retry.init.progress_mode = NA_NO_RETRY;
     Pair p(no_retry, Endpoint::Settings{});
+    meet(p.a, p.b);
     Buffer out(p.a);
     fill_message(p.a, out, 600, 0);
     std::vector<std::unique_ptr<Op>> ops;

@@ -157,7 +157,8 @@ TEST_CASE("a peer that never was is unreachable", "[peer_loss]") {
 }
 
 TEST_CASE("a peer may come back under its name", "[peer_loss]") {
-    const std::string name = options().protocol + "://again-" + std::to_string(getpid());
+    const std::string name =
+        options().protocol + "://" + support::lasting_host("again-" + std::to_string(getpid()));
     Endpoint::Settings named;
     named.info = name;
     std::unique_ptr<Endpoint> server;

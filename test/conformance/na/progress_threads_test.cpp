@@ -341,3 +341,59 @@ TEST_CASE("classes come and go in several threads", "[threads][lifetime]") {
     }
     CHECK(finished == 3);
 }
+
+// As soon as its callback can run an operation is the user's, also while the thread that has
+// completed it is still on its way out.
+TEST_CASE("an operation is destroyed in its callback while another thread makes progress",
+          "[threads][lifetime]") {
+    Pair p;
+    struct Shared {
+        na_class_t* cls;
+        std::atomic<unsigned> ended{0};
+    } shared{p.b.cls()};
+    struct Once {
+        Shared* shared;
+        na_op_id_t* op;
+    };
+    constexpr unsigned kCount = 200 / support::kSlow;
+    std::atomic<bool> stop{false};
+    std::thread progress([&] {
+        while (!stop) {
+            NA_Poll(p.b.cls(), p.b.context(), nullptr);
+            std::this_thread::yield();
+        }
+    });
+    std::thread trigger([&] {
+        while (!stop) {
+            NA_Trigger(p.b.context(), 1, nullptr);
+            std::this_thread::yield();
+        }
+    });
+    Op send(p.a);
+    Buffer out(p.a);
+    Buffer in(p.b);
+    bool good = true;
+    for (unsigned i = 0; i < kCount && good; ++i) {
+        auto* once = new Once{&shared, NA_Op_create(p.b.cls(), NA_OP_SINGLE)};
+        good =
+            NA_Msg_recv_expected(
+                p.b.cls(), p.b.context(),
+                [](const na_cb_info* info) {
+                    const std::unique_ptr<Once> o(static_cast<Once*>(info->arg));
+                    NA_Op_destroy(o->shared->cls, o->op);
+                    ++o->shared->ended;
+                },
+                once, in.data(), in.size(), in.plugin_data(), p.to_a, 0, i, once->op) == NA_SUCCESS;
+        send.reset();
+        good = good && send.send_expected(out, p.a.header(true) + 8, p.to_b, i) == NA_SUCCESS &&
+               until([&] { return send.done() && shared.ended == i + 1; },
+                     [&] {
+                         p.a.pump();
+                         std::this_thread::yield();
+                     });
+    }
+    CHECK(good);
+    stop = true;
+    progress.join();
+    trigger.join();
+}

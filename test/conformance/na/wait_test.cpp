@@ -21,9 +21,10 @@ namespace {
 
 constexpr unsigned kForever = 600'000;  // ms
 
+// Of the whole process: a library beneath may have threads of its own.
 double cpu_seconds() {
     rusage usage{};
-    getrusage(RUSAGE_THREAD, &usage);
+    getrusage(RUSAGE_SELF, &usage);
     const auto seconds = [](const timeval& t) {
         return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
     };

@@ -36,6 +36,8 @@ struct OpState {
     util::ListHook hook;  // posted to the inner transport
     Op* op;
     bool doomed;  // its peer has been lost: it ends with hostunreach, not canceled
+    bool spared;  // nothing goes wrong with it; the inner transport had no room yet, and is asked
+                  // again
 };
 
 class Context final : public plugin::Context, private plugin::Sink {
@@ -67,9 +69,12 @@ class Context final : public plugin::Context, private plugin::Sink {
         // The inner transport's descriptor, and one for what is held back here.
         set_ = epoll_create1(EPOLL_CLOEXEC);
         event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        for (const int fd : {inner_->wait_fd(), event_}) {
+        for (const int fd : {inner_->wait_fd(), inner_->side_fd(), event_}) {
             epoll_event wanted{};
             wanted.events = EPOLLIN;
+            if (fd < 0 && fd != event_) {
+                continue;
+            }
             if (set_ < 0 || epoll_ctl(set_, EPOLL_CTL_ADD, fd, &wanted) != 0) {
                 error = Error{Status::nomem, "no descriptor to wait on"};
                 return error.status;
@@ -82,7 +87,7 @@ class Context final : public plugin::Context, private plugin::Sink {
         if (const auto answer = before(op)) {
             return *answer;
         }
-        if (chance(plan_.drop)) {
+        if (!state(op).spared && chance(plan_.drop)) {
             if (random_.below(2) == 0) {
                 return Posted::done();
             }
@@ -144,6 +149,8 @@ class Context final : public plugin::Context, private plugin::Sink {
         return events_.empty() && !look_again_ && inner_->arm();
     }
 
+    void awaits(Op& op, bool begins) override { inner_->awaits(op, begins); }
+
     void drop(plugin::Peer& peer) override {
         lost_.erase(&peer);
         inner_->drop(peer);
@@ -165,6 +172,7 @@ class Context final : public plugin::Context, private plugin::Sink {
         Arrival* arrival = nullptr;
         Status status = Status::success;
         plugin::Peer* peer = nullptr;
+        std::optional<std::uint8_t> context = {};  // lost: one of the peer's
     };
     using Ops = util::IntrusiveList<OpState, &OpState::hook>;
 
@@ -198,6 +206,9 @@ class Context final : public plugin::Context, private plugin::Sink {
         if (chance(plan_.again)) {
             return again();
         }
+        if (state(op).spared) {
+            return std::nullopt;
+        }
         if (++posts_ == plan_.lose_peer_at) {
             lost_.insert(op.peer);
             later({.what = Event::What::lose, .op = &op, .peer = op.peer});
@@ -216,6 +227,7 @@ class Context final : public plugin::Context, private plugin::Sink {
     template <typename Post>
     Posted posted(Op& op, Post&& post) {
         const Posted answer = post();
+        state(op).spared = answer.what == Posted::What::again;
         if (answer.what == Posted::What::pending) {
             OpState& s = state(op);
             s.op = &op;
@@ -245,7 +257,11 @@ class Context final : public plugin::Context, private plugin::Sink {
                 }
                 return;
             case Event::What::lost:
-                core_.peer_lost(*event.peer, event.status);
+                if (event.context) {
+                    core_.context_lost(*event.peer, *event.context, event.status);
+                } else {
+                    core_.peer_lost(*event.peer, event.status);
+                }
                 core_.release(*event.peer);
                 return;
             case Event::What::lose:
@@ -324,14 +340,24 @@ class Context final : public plugin::Context, private plugin::Sink {
     void peer_lost(plugin::Peer& peer, Status why) override {
         if (events_.empty()) {
             core_.peer_lost(peer, why);
-            return;
+        } else {
+            lost_later(peer, {}, why);
         }
+    }
+    void context_lost(plugin::Peer& peer, std::uint8_t context, Status why) override {
+        if (events_.empty()) {
+            core_.context_lost(peer, context, why);
+        } else {
+            lost_later(peer, context, why);
+        }
+    }
+    void lost_later(plugin::Peer& peer, std::optional<std::uint8_t> context, Status why) {
         // After the messages of it that are held back. By its identity, so that it lives until
         // then.
         std::vector<std::byte> identity(peer.encode({}));
         peer.encode(identity);
         if (plugin::Peer* kept = core_.source(identity)) {
-            later({.what = Event::What::lost, .status = why, .peer = kept});
+            later({.what = Event::What::lost, .status = why, .peer = kept, .context = context});
         }
     }
     void dropped(const char* what) override { core_.dropped(what); }

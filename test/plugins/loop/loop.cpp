@@ -4,12 +4,13 @@
 // `loop://<name>`; without a name a number is taken.
 //
 // Messages up to kInstant bytes complete on posting; longer ones when the receiver has taken them, so that users meet both.
-// A mailbox holds kCredits messages: beyond that posts are answered `again`.
+// A mailbox holds kCredits messages of each sender: beyond that posts are answered `again`.
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <new>
@@ -36,7 +37,6 @@ constexpr std::string_view kScheme = "loop://";
 struct Mailbox;
 
 struct Message {
-    std::string source;  // address of the sender
     std::uint32_t tag = 0;
     std::vector<std::byte> bytes;
     std::shared_ptr<Mailbox> sender;  // who waits for the acknowledgement; null: nobody
@@ -46,7 +46,9 @@ struct Message {
 // Where other endpoints leave things for one context. Shared, so that a sender never meets a dangling one.
 struct Mailbox {
     std::mutex mutex;
-    std::array<std::deque<Message>, kLanes> lanes;
+    // Per sender, whom a message that the core refuses holds up, and nobody else. Only the owner removes queues.
+    std::array<std::map<std::string, std::deque<Message>>, kLanes> lanes;
+    bool fresh = false;                                    // messages that the owner has not tried to deliver yet
     std::deque<std::pair<Op*, Status>> ended;              // operations of the owner
     std::deque<std::string> lost;                          // addresses that closed
     std::vector<std::shared_ptr<Mailbox>> out_of_credit;  // to be signalled when there is room
@@ -58,9 +60,8 @@ struct Mailbox {
     Mailbox() : event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
     ~Mailbox() { close(event); }
 
-    bool idle() const {
-        return lanes[0].empty() && lanes[1].empty() && ended.empty() && lost.empty() && !credit;
-    }
+    // What the core has refused is no work: it asks for it again.
+    bool idle() const { return !fresh && ended.empty() && lost.empty() && !credit; }
     void signal() const {  // the mutex is held
         if (armed) {
             const std::uint64_t one = 1;
@@ -171,19 +172,19 @@ class Context final : public plugin::Context {
         if (box->closed) {
             return Posted::failed(Status::hostunreach);
         }
-        auto& lane = box->lanes[static_cast<std::size_t>(op.lane())];
-        if (lane.size() >= kCredits) {
+        auto& queue = box->lanes[static_cast<std::size_t>(op.lane())][address_];
+        if (queue.size() >= kCredits) {
             auto& waiting = box->out_of_credit;
             if (std::find(waiting.begin(), waiting.end(), box_) == waiting.end()) {
                 waiting.push_back(box_);
             }
             return Posted::again();
         }
-        lane.push_back(Message{.source = address_,
-                               .tag = op.tag,
-                               .bytes = std::vector<std::byte>(bytes, bytes + op.length),
-                               .sender = instant ? nullptr : box_,
-                               .op = instant ? nullptr : &op});
+        queue.push_back(Message{.tag = op.tag,
+                                .bytes = std::vector<std::byte>(bytes, bytes + op.length),
+                                .sender = instant ? nullptr : box_,
+                                .op = instant ? nullptr : &op});
+        box->fresh = true;
         box->signal();
         return instant ? Posted::done() : Posted::pending();
     }
@@ -197,10 +198,10 @@ class Context final : public plugin::Context {
         }
         if (const auto box = world().find(static_cast<Peer*>(op.peer)->address(), op.target_id)) {
             std::unique_lock guard(box->mutex);
-            auto& lane = box->lanes[static_cast<std::size_t>(op.lane())];
-            const auto it = std::find_if(lane.begin(), lane.end(), [&](const Message& m) { return m.op == &op; });
-            if (it != lane.end()) {
-                lane.erase(it);
+            auto& queue = box->lanes[static_cast<std::size_t>(op.lane())][address_];
+            const auto it = std::find_if(queue.begin(), queue.end(), [&](const Message& m) { return m.op == &op; });
+            if (it != queue.end()) {
+                queue.erase(it);
                 guard.unlock();
                 sink_.complete(op, {.status = Status::canceled});
             }
@@ -216,18 +217,24 @@ class Context final : public plugin::Context {
             std::uint64_t count = 0;
             [[maybe_unused]] const ssize_t n = read(box_->event, &count, sizeof count);
         }
+        box_->fresh = false;
         for (std::size_t lane = 0; lane < kLanes; ++lane) {
-            for (std::size_t n = box_->lanes[lane].size(); n != 0 && !box_->lanes[lane].empty(); --n) {
-                Message m = std::move(box_->lanes[lane].front());
-                box_->lanes[lane].pop_front();
-                guard.unlock();
-                const bool taken = deliver(static_cast<Lane>(lane), m);
-                guard.lock();
-                if (!taken) {
-                    box_->lanes[lane].push_front(std::move(m));
-                    break;
+            auto& senders = box_->lanes[lane];
+            for (auto it = senders.begin(); it != senders.end();) {
+                auto& [source, queue] = *it;
+                for (std::size_t n = queue.size(); n != 0 && !queue.empty(); --n) {
+                    Message m = std::move(queue.front());
+                    queue.pop_front();
+                    guard.unlock();
+                    const bool taken = deliver(static_cast<Lane>(lane), source, m);
+                    guard.lock();
+                    if (!taken) {
+                        queue.push_front(std::move(m));
+                        break;
+                    }
+                    ++events;
                 }
-                ++events;
+                it = queue.empty() ? senders.erase(it) : std::next(it);
             }
         }
         for (const auto& waiting : std::exchange(box_->out_of_credit, {})) {
@@ -273,8 +280,8 @@ class Context final : public plugin::Context {
     }
 
  private:
-    bool deliver(Lane lane, Message& m) {
-        if (plugin::Peer* peer = sink_.source(std::as_bytes(std::span(m.source)))) {
+    bool deliver(Lane lane, const std::string& source, Message& m) {
+        if (plugin::Peer* peer = sink_.source(std::as_bytes(std::span(source)))) {
             plugin::Arrival* arrival = sink_.arrive(lane, *peer, m.tag, m.bytes.size());
             if (arrival != nullptr) {
                 if (arrival->data != nullptr && !m.bytes.empty()) {
@@ -341,19 +348,21 @@ Context::~Context() {
         const std::lock_guard guard(world().mutex);
         world().boxes.erase({address_, id_});
     }
-    std::array<std::deque<Message>, kLanes> left;
+    decltype(box_->lanes) left;
     {
         const std::lock_guard guard(box_->mutex);
         box_->closed = true;
         left = std::move(box_->lanes);
     }
     for (auto& lane : left) {
-        for (Message& m : lane) {
-            if (m.sender != nullptr && m.sender != box_) {
-                const std::lock_guard guard(m.sender->mutex);
-                if (!m.sender->closed) {
-                    m.sender->ended.emplace_back(m.op, Status::hostunreach);
-                    m.sender->signal();
+        for (auto& [source, queue] : lane) {
+            for (Message& m : queue) {
+                if (m.sender != nullptr && m.sender != box_) {
+                    const std::lock_guard guard(m.sender->mutex);
+                    if (!m.sender->closed) {
+                        m.sender->ended.emplace_back(m.op, Status::hostunreach);
+                        m.sender->signal();
+                    }
                 }
             }
         }

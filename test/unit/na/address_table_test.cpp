@@ -106,3 +106,23 @@ TEST_CASE("freed and looked up by threads at once, an address is never used afte
     core.cls->reap();
     CHECK(core.cls->addresses().referenced() == 1);
 }
+
+TEST_CASE("an address that is freed once too often stays whole", "[address]") {
+    Core core;
+    AddressRef a = core.address("a");
+    Address* const object = a.get();
+    a.reset();
+    CHECK_FALSE(object->unref());  // until it is reaped it can be told
+    CHECK_FALSE(object->unref());
+    // Found again it is as good as ever, and goes with its last reference.
+    AddressRef back = core.address("a");
+    CHECK(back.get() == object);
+    AddressRef other = AddressRef::share(back.get());
+    back.reset();
+    core.cls->reap();
+    CHECK(core.cls->addresses().find("a").get() == object);
+    CHECK(core.cls->addresses().referenced() == 2);  // and oneself
+    other.reset();
+    core.cls->reap();
+    CHECK_FALSE(core.cls->addresses().find("a"));
+}

@@ -1,115 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <fmt/format.h>
-
 #include "na/match_queue.hpp"
 
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <deque>
 #include <map>
 
-#include "core_fixture.hpp"
+#include <fmt/format.h>
+
+#include "match_fixture.hpp"
 #include "support/options.hpp"
-#include "support/payload.hpp"
 
-using namespace core_test;
-using na::Address;
-using na::Counters;
-using na::Landing;
-using na::Lane;
-using na::MatchQueue;
-using na::Operation;
-using na::OpKind;
-using na::Outcome;
-using na::Status;
-
-namespace {
-
-void ended(void*, Operation& op, const Outcome& outcome) noexcept {
-    if (outcome.last) {
-        na::OperationProbe::set_state(op, Operation::State::idle);
-    }
-    TestOp::of(op).outcomes.push_back(outcome);
-}
-
-struct Fixture : Core {
-    explicit Fixture(std::uint64_t messages = 1000, std::uint64_t bytes = 1'000'000)
-        : queue({.max_unexpected = 4096,
-                 .max_expected = 4096,
-                 .held_messages = messages,
-                 .held_bytes = bytes},
-                counters, ended, nullptr),
-          x(address("x")),
-          y(address("y")) {}
-
-    void post(TestOp& op, std::size_t size = 4096) {
-        op->kind = OpKind::recv_unexpected;
-        prepare(op, nullptr, 0, size);
-        queue.post_unexpected(*op);
-    }
-    void post_multi(TestOp& op, std::size_t size) {
-        op->kind = OpKind::multi_recv_unexpected;
-        prepare(op, nullptr, 0, size);
-        queue.post_unexpected(*op);
-    }
-    void post_expected(TestOp& op, Address* from, std::uint32_t tag, std::size_t size = 4096) {
-        op->kind = OpKind::recv_expected;
-        prepare(op, from, tag, size);
-        queue.post_expected(*op);
-    }
-    Landing* begin(Address* from, std::uint32_t tag, std::size_t size = 8,
-                   Lane lane = Lane::unexpected) {
-        return queue.arrive(lane, *from, tag, size);
-    }
-    void finish(Landing* landing, Status status = Status::success) {
-        if (landing->data != nullptr && landing->size != 0 && status == Status::success) {
-            support::fill(landing->data, landing->size, landing->got_tag);
-        }
-        queue.finish(*landing, status);
-    }
-    void message(Address* from, std::uint32_t tag, std::size_t size = 8,
-                 Lane lane = Lane::unexpected) {
-        Landing* landing = begin(from, tag, size, lane);
-        REQUIRE(landing != nullptr);
-        finish(landing);
-    }
-
-    Counters counters;
-    MatchQueue queue;
-    na::AddressRef x;
-    na::AddressRef y;
-
- private:
-    void prepare(TestOp& op, Address* from, std::uint32_t tag, std::size_t size) {
-        buffers.push_back(std::make_unique<std::vector<std::byte>>(size));
-        op->buffer = buffers.back()->data();
-        op->length = size;
-        op->tag = tag;
-        na::OperationProbe::set_address(*op, from);
-        op.outcomes.clear();
-    }
-    std::vector<std::unique_ptr<std::vector<std::byte>>> buffers;
-};
-
-void release(TestOp& op) {
-    for (Outcome& o : op.outcomes) {
-        if (o.source != nullptr) {
-            std::exchange(o.source, nullptr)->unref();
-        }
-    }
-}
-
-bool got(TestOp& op, std::uint32_t tag, std::size_t size = 8) {
-    if (op.outcomes.size() != 1 || op.outcomes[0].status != Status::success ||
-        op.outcomes[0].tag != tag || op.outcomes[0].size != size) {
-        return false;
-    }
-    const bool intact = support::mismatch(op->buffer, size, tag) == -1;
-    release(op);
-    return intact;
-}
-
-}  // namespace
+using namespace match_test;
 
 TEST_CASE("messages meet receives in either order", "[match_queue]") {
     Fixture f;
@@ -202,10 +103,10 @@ TEST_CASE("messages that do not fit", "[match_queue]") {
 }
 
 TEST_CASE("held unexpected messages are limited by number and bytes", "[match_queue]") {
-    Fixture f(3, 1000);
+    Fixture f(3, 1200);
     f.message(f.x.get(), 1, 10);
-    f.message(f.x.get(), 2, 900);
-    CHECK(f.begin(f.x.get(), 3, 100) == nullptr);  // bytes
+    f.message(f.x.get(), 2, 800);
+    CHECK(f.begin(f.x.get(), 3, 100) == nullptr);  // bytes: a quarter is kept for others
     f.message(f.x.get(), 3, 90);
     CHECK(f.begin(f.x.get(), 4, 0) == nullptr);  // number
     CHECK(f.counters.refused.get() == 2);
@@ -264,6 +165,31 @@ TEST_CASE("expected messages may be refused altogether", "[match_queue]") {
     CHECK(got(a, 1));
 }
 
+TEST_CASE("a refused hold does not cost messages that have a receive", "[match_queue]") {
+    Fixture f;
+    f.queue.hold_expected(false);
+    TestOp a(f), b(f), canceled(f), late(f);
+    f.post_expected(a, f.x.get(), 1);
+    f.post_expected(b, f.x.get(), 1);
+    Landing* first = f.queue.arrive(Lane::expected, *f.x, 1, 3000, false);
+    Landing* second = f.begin(f.x.get(), 1, 8, Lane::expected);  // behind one that is being written
+    f.finish(first);
+    f.finish(second);
+    CHECK(got(a, 1, 3000));
+    CHECK(got(b, 1));
+    CHECK(f.counters.dropped.get() == 0);
+    // Whose receive has gone meanwhile is dropped, not kept.
+    f.post_expected(canceled, f.x.get(), 2);
+    Landing* orphan = f.queue.arrive(Lane::expected, *f.x, 2, 100, false);
+    f.queue.cancel(*canceled);
+    f.finish(orphan);
+    CHECK(f.queue.held() == 0);
+    CHECK(f.counters.dropped.get() == 1);
+    f.post_expected(late, f.x.get(), 2);
+    CHECK(late.outcomes.empty());
+    f.queue.cancel(*late);
+}
+
 TEST_CASE("many expected receives are found", "[match_queue]") {
     Fixture f;
     std::vector<std::unique_ptr<TestOp>> ops;
@@ -320,6 +246,25 @@ TEST_CASE("a lost peer ends its receives only", "[match_queue]") {
     CHECK(written.outcomes.size() == 1);
     f.queue.cancel(*from_y);
     f.queue.cancel(*any);
+    CHECK(f.queue.empty());
+}
+
+TEST_CASE("a lost context ends the receives that name it only", "[match_queue]") {
+    Fixture f;
+    TestOp first(f), second(f), other(f);
+    second->target_id = 1;
+    other->target_id = 1;
+    f.post_expected(first, f.x.get(), 1);
+    f.post_expected(second, f.x.get(), 1);
+    f.post_expected(other, f.y.get(), 1);
+    f.queue.fail_peer(*f.x, Status::hostunreach, 1);
+    REQUIRE(second.outcomes.size() == 1);
+    CHECK(second.outcomes[0].status == Status::hostunreach);
+    CHECK(first.outcomes.empty());
+    CHECK(other.outcomes.empty());
+    f.queue.fail_peer(*f.x, Status::hostunreach);
+    CHECK(first.outcomes.size() == 1);
+    f.queue.cancel(*other);
     CHECK(f.queue.empty());
 }
 
@@ -421,7 +366,8 @@ TEST_CASE("a message that comes in parts keeps no receive busy", "[match_queue]"
     REQUIRE(answer != nullptr);
     CHECK(any->state() == Operation::State::matching);
     CHECK(expected->state() == Operation::State::matching);
-    // Another peer goes first, the aborted message ends nobody's receive, and a canceled receive ends at once.
+    // Another peer goes first, the aborted message ends nobody's receive, and a canceled receive
+    // ends at once.
     f.message(f.y.get(), 2, 50);
     CHECK(got(any, 2, 50));
     f.post(any);

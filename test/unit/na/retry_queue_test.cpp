@@ -77,6 +77,24 @@ TEST_CASE("a retry queue is a FIFO per peer", "[retry_queue]") {
     CHECK(q.pop_any() == &*b);
     CHECK(q.pop_any() == nullptr);
     CHECK(q.empty());
+
+    // Of one context of a peer.
+    a->target_id = 1;
+    c->target_id = 1;
+    d->target_id = 1;
+    REQUIRE(q.push(*a));
+    REQUIRE(q.push(*d));
+    na::OperationProbe::set_address(*b, x.get());
+    REQUIRE(q.push(*b));
+    REQUIRE(q.push(*c));
+    CHECK(q.pop(x.get(), 1) == &*a);
+    CHECK(q.pop(x.get(), 1) == &*c);
+    CHECK(q.pop(x.get(), 1) == nullptr);
+    CHECK(q.blocks(x.get()));
+    CHECK(q.pop(x.get(), 0) == &*b);
+    CHECK_FALSE(q.blocks(x.get()));
+    CHECK(q.pop(y.get(), 1) == &*d);
+    CHECK(q.empty());
 }
 
 TEST_CASE("a retry queue behaves like a map of deques", "[retry_queue]") {

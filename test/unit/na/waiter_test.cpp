@@ -133,6 +133,36 @@ TEST_CASE("without descriptors a wait only polls", "[waiter]") {
           Status::success);
 }
 
+TEST_CASE("a source without a descriptor is looked at every now and then", "[waiter]") {
+    Waiter w;
+    w.nap_between_polls();
+    CHECK(w.fd() == -1);
+    rusage before{};
+    getrusage(RUSAGE_THREAD, &before);
+    int polls = 0;
+    CHECK(w.drive(
+              500, [&] { ++polls; }, [] { return false; }, [] { return true; }) == Status::timeout);
+    rusage after{};
+    getrusage(RUSAGE_THREAD, &after);
+    const auto us = [](const timeval& t) { return t.tv_sec * 1'000'000 + t.tv_usec; };
+    CHECK(us(after.ru_utime) + us(after.ru_stime) - us(before.ru_utime) - us(before.ru_stime) <
+          100'000);
+    CHECK(polls > 100);  // it does not sleep long
+    // What comes is seen soon, though the nap has grown.
+    std::atomic<bool> here{false};
+    std::chrono::steady_clock::time_point sent;
+    std::thread other([&] {
+        std::this_thread::sleep_for(50ms);
+        sent = std::chrono::steady_clock::now();
+        here = true;
+    });
+    CHECK(w.drive(
+              kForever, [] {}, [&] { return here.load(); }, [] { return true; }) ==
+          Status::success);
+    other.join();
+    CHECK(std::chrono::steady_clock::now() - sent < 2s);
+}
+
 TEST_CASE("an idle wait uses no processor time", "[waiter]") {
     Source s;
     rusage before{};

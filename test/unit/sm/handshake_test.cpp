@@ -4,10 +4,12 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <catch2/catch.hpp>
 
+#include "support/two_process.hpp"
 #include "unit/sm/fake_peer.hpp"
 #include "unit/sm/node.hpp"
 
@@ -264,6 +266,49 @@ TEST_CASE("handshake: one peer that connects again and again") {
     check_alive(server);
     peers.clear();
     CHECK(settle([&] { return server->stat("sm_connections") == 0; }, server));
+}
+
+TEST_CASE("handshake: one process under many names") {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    support::Party other(support::Party::As::process, [](support::Link& link) {
+        const std::string server = link.take_text();
+        Node node;
+        TestOp op;
+        PARTY_REQUIRE(node.try_send(op, server, Lane::unexpected, 1, "x", 1).what ==
+                      Posted::What::done);
+        link.put("sent");
+        while (!link.readable()) {
+            node.poll();
+        }
+    });
+    rlimit fewer = limit;
+    fewer.rlim_cur = 400;
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &fewer) == 0);
+    {
+        Node server;
+        std::vector<UniqueFd> sockets;
+        int in = 0;
+        for (int i = 0; i < 120; ++i) {
+            FakePeer peer(std::to_string(getpid()) + "-" + std::to_string(4'000'000'000 + i));
+            peer.connect(server.uri());
+            peer.greet();
+            Answer answer{};
+            REQUIRE(peer.wait([&] { server.poll(); }).get(answer));
+            in += answer.verdict == Verdict::accepted;
+            sockets.push_back(std::move(peer.socket));
+        }
+        CHECK(in == 100);  // a quarter of the files
+        // That is no other's problem.
+        other.link().put(server.uri());
+        REQUIRE(settle([&] { return server->messages.size() == 1; }, server));
+        sockets.clear();
+        REQUIRE(settle([&] { return server->stat("sm_connections") == 1; }, server));
+        check_alive(server);
+        other.link().put("end");
+        CHECK(other.join().empty());
+    }
+    setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 TEST_CASE("handshake: after it, nonsense on the socket") {

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Peers that were let in and write anything into the shared memory. Worth running under the address
 // sanitizer.
+#include <atomic>
 #include <cstring>
+#include <thread>
+
+#include <poll.h>
 
 #include <catch2/catch.hpp>
 
@@ -282,6 +286,184 @@ TEST_CASE("hostile: bits and flags of others") {
         CHECK_FALSE(server->plugin->arm());
     }
     CHECK(settle([&] { return server->messages.size() == peers.size(); }, server));
+}
+
+TEST_CASE("hostile: a receiver that claims a large message and keeps it") {
+    Node server(spec(100000));
+    Node friendly(spec(100000));
+    check_alive(server, friendly);
+    FakePeer peer;
+    peer.join(server.uri(), [&] { server.poll(); });
+    peer.out().producer.attach = static_cast<std::uint32_t>(Attach::yes);
+    const std::string uri = "sm://" + std::string(peer.hello.name, peer.hello.name_length);
+    const auto data = support::payload(50000, 1);
+    const auto claim = [&](std::uint16_t slot) -> std::atomic<std::uint32_t>& {
+        return peer.in().claims[slot];
+    };
+    TestOp op;
+    const auto offer = [&] {
+        REQUIRE(server.try_send(op, uri, Lane::expected, 1, data.data(), data.size()).what ==
+                Posted::What::pending);
+        server.poll();
+        REQUIRE(claim(0) == static_cast<std::uint32_t>(Claim::offered));
+    };
+    const auto answer = [&](Status status) {
+        peer.write(Forged<Nothing>{{Kind::ack, static_cast<std::uint8_t>(status), 0, 0}, {}});
+        for (int i = 0; i < 100; ++i) {
+            server.poll();
+        }
+    };
+    SECTION("canceled while it is read: at once, whatever the peer says later") {
+        offer();
+        claim(0) = static_cast<std::uint32_t>(Claim::reading);
+        server->plugin->cancel(op);
+        REQUIRE(op.done());
+        CHECK(op.how.status == Status::canceled);
+        CHECK(claim(0) == static_cast<std::uint32_t>(Claim::revoked));
+        answer(Status::success);
+        CHECK(op.ended == 1);
+        CHECK(server->complaints.empty());
+        offer();  // its place is free again
+        answer(Status::success);
+        CHECK(op.done());
+    }
+    SECTION("canceled when the peer has it: a success") {
+        offer();
+        claim(0) = static_cast<std::uint32_t>(Claim::taken);
+        server->plugin->cancel(op);
+        REQUIRE(op.done());
+        CHECK(op.how.status == Status::success);
+        CHECK(op.how.size == data.size());
+        answer(Status::success);
+        CHECK(op.ended == 1);
+    }
+    SECTION("canceled with nonsense in the claim") {
+        offer();
+        claim(0) = 77;
+        server->plugin->cancel(op);
+        REQUIRE(op.done());
+        CHECK(op.how.status == Status::canceled);
+    }
+    SECTION("all places taken by silent claims: others wait, and can be canceled") {
+        std::vector<TestOp> ops(kSlots + 3);
+        for (auto& o : ops) {
+            REQUIRE(server.try_send(o, uri, Lane::expected, 1, data.data(), data.size()).what ==
+                    Posted::What::pending);
+            server.poll();
+        }
+        for (std::uint16_t i = 0; i < kSlots; ++i) {
+            claim(i) = static_cast<std::uint32_t>(Claim::reading);
+        }
+        for (auto& o : ops) {
+            server->plugin->cancel(o);
+            CHECK(o.done());
+        }
+    }
+    SECTION("answers that only the owner of the operation can give, or nobody") {
+        const Status status = GENERATE(Status::canceled, Status::again, Status::timeout,
+                                       Status::hostunreach, Status::other_error);
+        offer();
+        answer(status);
+        REQUIRE(op.done());
+        CHECK(op.how.status == Status::hostunreach);
+        CHECK(server->complaints.size() == 1);
+    }
+    check_alive(server, friendly);
+}
+
+TEST_CASE("hostile: a large message that is taken back while it is read is not delivered") {
+    Node server(spec(100000));
+    FakePeer peer;
+    peer.join(server.uri(), [&] { server.poll(); });
+    Consumer answers;
+    answers.attach(peer.in());
+    const auto data = support::payload(50000, 1);
+    peer.out().claims[0] = static_cast<std::uint32_t>(Claim::offered);
+    server->on_arrive = [&] {
+        CHECK(peer.out().claims[0] == static_cast<std::uint32_t>(Claim::reading));
+        peer.out().claims[0] = static_cast<std::uint32_t>(Claim::revoked);
+    };
+    const bool refused = GENERATE(false, true);
+    server->refuse = refused;
+    peer.write(Forged<Iov>{{Kind::iov, 1, 0, 9},
+                           {reinterpret_cast<std::uintptr_t>(data.data()), data.size()}});
+    if (refused) {
+        // Taken back in the moment in which the core had no room for it.
+        REQUIRE(settle([&] { return answers.ready(); }, server));
+        CHECK(server->messages.empty());
+    } else {
+        REQUIRE(settle([&] { return answers.ready() && server->messages.size() == 1; }, server));
+        CHECK(server->messages[0].status == Status::fault);
+    }
+    CHECK(server->complaints.empty());
+    CHECK(server->lost.empty());
+}
+
+TEST_CASE("hostile: a message whose producer stops half-way lets the others sleep") {
+    Node server;
+    FakePeer peer;
+    peer.join(server.uri(), [&] { server.poll(); });
+    peer.write(Forged<Nothing>{{Kind::inline_message, 0, 100, 1}, {}});
+    for (int i = 0; i < 100; ++i) {
+        server.poll();
+    }
+    REQUIRE(server->plugin->arm());
+    pollfd fd{.fd = server->plugin->wait_fd(), .events = POLLIN, .revents = 0};
+    CHECK(poll(&fd, 1, 20) == 0);
+    // It goes on, and gives notice like after every message.
+    peer.write(Forged<Nothing>{{}, {}});
+    peer.knock();
+    CHECK(poll(&fd, 1, 5000) == 1);
+    REQUIRE(settle([&] { return server->messages.size() == 1; }, server));
+    // Complete before the sleep: no sleep.
+    peer.write(Forged<Nothing>{{Kind::inline_message, 0, 100, 1}, {}});
+    for (int i = 0; i < 100; ++i) {
+        server.poll();
+    }
+    peer.write(Forged<Nothing>{{}, {}});
+    CHECK_FALSE(server->plugin->arm());
+}
+
+TEST_CASE("hostile: who empties the ring as fast as it is filled takes no more than its turn") {
+    Node server;
+    FakePeer peer;
+    peer.join(server.uri(), [&] { server.poll(); });
+    std::vector<std::byte> memory(32 << 20);
+    auto region = server.region(memory.data(), memory.size());
+    std::atomic<std::uint32_t> taken{0};
+    std::atomic<bool> stop{false};
+    std::thread reader([&] {
+        Consumer answers;
+        answers.attach(peer.in());
+        while (!stop) {
+            while (answers.ready()) {
+                answers.consume(1);
+                answers.publish();
+                ++taken;
+            }
+        }
+    });
+    peer.write(Forged<RemoteRange>{{Kind::get, 0, 0, 0},
+                                   {static_cast<const Region&>(*region).key, 0, memory.size()}});
+    std::uint32_t most = 0;
+    std::uint32_t n = 0;  // lines written so far
+    const auto written = [&] {
+        while (peer.in().lines[n % kRingLines].sequence.load() > n / kRingLines) {
+            ++n;
+        }
+        return n;
+    };
+    const bool all = settle([&] {
+        const std::uint32_t before = written();
+        server.poll();
+        most = std::max(most, written() - before);
+        return taken == memory.size() / 4096;
+    });
+    stop = true;
+    reader.join();
+    CHECK(all);
+    CHECK(most <= 64);
+    CHECK(most > 0);
 }
 
 TEST_CASE("hostile: random lines, flags and positions") {

@@ -287,6 +287,46 @@ TEST_CASE("message: the receiver has no room for a while") {
     }
 }
 
+TEST_CASE("message: what the core refuses keeps nobody awake, and comes when there is room") {
+    const std::size_t size = GENERATE(std::size_t{10}, std::size_t{1000}, std::size_t{50000});
+    const bool attach = GENERATE(true, false);
+    const bool dies = GENERATE(false, true);
+    std::unique_ptr<NoAttach> off(attach ? nullptr : new NoAttach);
+    const auto data = support::payload(size, 3);
+    Node b(spec(50000));
+    auto a = std::make_unique<Node>(spec(50000));
+    exchange(*a, b, {1}, Lane::unexpected);
+    b->refuse = true;
+    TestOp op;
+    static_cast<void>(a->try_send(op, b.uri(), Lane::unexpected, 1, data.data(), size));
+    for (int i = 0; i < 2000; ++i) {
+        a->poll();
+        b.poll();
+    }
+    if (dies) {
+        if (size > 1000) {
+            return;  // its memory goes with it
+        }
+        a.reset();
+        for (int i = 0; i < 2000; ++i) {
+            b.poll();
+        }
+        CHECK(b->lost.empty());  // first its last words
+    }
+    pollfd fd{.fd = b->plugin->wait_fd(), .events = POLLIN, .revents = 0};
+    REQUIRE(settle([&] { return b->plugin->arm() && ::poll(&fd, 1, 0) == 0; }, b));
+    CHECK(::poll(&fd, 1, 20) == 0);
+    CHECK(b->plugin->arm());
+    b->refuse = false;
+    b.poll();  // one is enough
+    if (size == 50000 && !attach) {
+        REQUIRE(settle([&] { return op.done(); }, *a, b));
+    }
+    REQUIRE(b->messages.size() == 1);
+    CHECK(b->messages[0].data == data);
+    CHECK(b->lost.size() == (dies ? 1 : 0));
+}
+
 TEST_CASE("message: what the receiver skips is skipped") {
     Node a(spec(100000));
     Node b(spec(100000));
@@ -541,6 +581,67 @@ TEST_CASE("message: dropping a peer") {
         }
         REQUIRE(settle([&] { return (*b)->stat("sm_connections") == 1; }, a, *b));
         CHECK((*b)->lost.empty());
+    }
+}
+
+TEST_CASE("message: a peer that has dropped us is there as long as we hold it") {
+    auto mute = spec(50000);
+    mute.listen = false;
+    Node client(mute);  // nobody can call it
+    Node server(spec(50000));
+    std::vector<std::byte> memory(8 << 20);
+    support::fill(memory.data(), memory.size(), 5);
+    std::vector<std::byte> copy(memory.size());
+    auto theirs = client.region(memory.data(), memory.size());
+    auto here = server.region(copy.data(), copy.size());
+    auto remote = server.decode(*theirs, memory.size());
+    TestOp op, pull;
+    client.send(op, server, Lane::unexpected, 1, "pull", 4);
+    REQUIRE(settle([&] { return server->messages.size() == 1; }, server, client));
+    server.peer(client.uri());  // as the user does who got the message
+    const bool running = GENERATE(true, false);
+    if (running) {
+        REQUIRE(server.transfer(pull, OpKind::get, client.uri(), *here, 0, *remote, 0, copy.size())
+                    .what == Posted::What::pending);
+    }
+    client.drop(server.uri());
+    for (int i = 0; i < 3000 && !running; ++i) {
+        client.poll();
+        server.poll();
+    }
+    if (!running) {
+        REQUIRE(server.transfer(pull, OpKind::get, client.uri(), *here, 0, *remote, 0, copy.size())
+                    .what != Posted::What::failed);
+    }
+    REQUIRE(settle([&] { return pull.done(); }, client, server));
+    CHECK(pull.how.status == Status::success);
+    CHECK(copy == memory);
+    SECTION("then it goes, without loss") {
+        server.drop(client.uri());
+        REQUIRE(settle(
+            [&] {
+                return server->stat("sm_connections") == 0 && client->stat("sm_connections") == 0;
+            },
+            client, server));
+        CHECK(server->lost.empty());
+        CHECK(client->lost.empty());
+    }
+    SECTION("it hears an answer, and comes back, again and again") {
+        server.send(op, client, Lane::expected, 2, "pulled", 6);
+        REQUIRE(settle([&] { return client->messages.size() == 1; }, client, server));
+        client->messages.clear();
+        for (int i = 0; i < 20; ++i) {
+            client.send(op, server, Lane::unexpected, 1, "again", 5);
+            REQUIRE(settle([&] { return server->messages.size() == 2u + static_cast<unsigned>(i); },
+                           server, client));
+            client.drop(server.uri());
+            for (int k = 0; k < 300; ++k) {
+                client.poll();
+                server.poll();
+            }
+        }
+        CHECK(server->lost.empty());
+        CHECK(server->stat("sm_refused") == 0);
     }
 }
 

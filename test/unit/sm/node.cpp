@@ -15,6 +15,9 @@ TestContext::TestContext(Node& node_, std::uint8_t id) : node(node_) {
 
 na::plugin::Arrival* TestContext::arrive(Lane lane, na::plugin::Peer& source, std::uint32_t tag,
                                          std::size_t size) {
+    if (on_arrive) {
+        on_arrive();
+    }
     if (refuse) {
         return nullptr;
     }
@@ -55,7 +58,7 @@ na::plugin::Peer* TestContext::source(std::span<const std::byte> identity) {
 void TestContext::release(na::plugin::Peer& peer) {
     for (auto& [key, known] : node.peers) {
         if (known.peer.get() == &peer) {
-            --known.references;
+            known.dead = --known.references == 0 && !known.looked_up;
             return;
         }
     }
@@ -100,6 +103,18 @@ na::plugin::Peer& Node::peer(const std::string& uri) {
     }
     known.looked_up = true;
     return *known.peer;
+}
+
+void Node::poll() {
+    for (auto& c : contexts) {
+        c->poll();
+    }
+    for (auto it = peers.begin(); it != peers.end();) {
+        const auto known = it++;
+        if (known->second.dead && known->second.references == 0 && !known->second.looked_up) {
+            drop("sm://" + known->first);
+        }
+    }
 }
 
 void Node::drop(const std::string& uri) {

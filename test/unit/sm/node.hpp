@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -75,6 +76,9 @@ class TestContext final : public na::plugin::Sink {
     void peer_lost(na::plugin::Peer& peer, Status why) override {
         lost.emplace_back(peer.uri(), why);
     }
+    void context_lost(na::plugin::Peer& peer, std::uint8_t context, Status) override {
+        contexts_lost.emplace_back(peer.uri(), context);
+    }
     void dropped(const char* what) override { complaints.emplace_back(what); }
 
     std::size_t poll() { return plugin->progress(); }
@@ -83,8 +87,10 @@ class TestContext final : public na::plugin::Sink {
     Node& node;
     std::deque<Message> messages;
     std::vector<std::pair<std::string, Status>> lost;
+    std::vector<std::pair<std::string, unsigned>> contexts_lost;
     std::vector<std::string> complaints;
-    bool refuse = false;     // arrive() answers null
+    bool refuse = false;  // arrive() answers null
+    std::function<void()> on_arrive;
     bool skip_data = false;  // arrive() gives no memory
     int landing = 0;
     std::unique_ptr<na::plugin::Context> plugin;
@@ -109,11 +115,8 @@ class Node {
     }
     TestContext& operator*() { return *contexts.front(); }
     TestContext* operator->() { return contexts.front().get(); }
-    void poll() {
-        for (auto& c : contexts) {
-            c->poll();
-        }
-    }
+    // Then drops the peers that nobody refers to any more.
+    void poll();
 
     // Posts; `again` is tried again until it is something else.
     void send(TestOp& op, Node& to, Lane lane, std::uint32_t tag, const void* data,
@@ -136,6 +139,7 @@ class Node {
         std::unique_ptr<na::plugin::Peer> peer;
         int references = 0;  // of contexts
         bool looked_up = false;
+        bool dead = false;  // released by the last context
     };
     std::map<std::string, Known> peers;  // by identity
     std::unique_ptr<na::plugin::Domain> domain;

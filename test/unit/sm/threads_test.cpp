@@ -43,6 +43,7 @@ class Party final : public na::plugin::Sink {
     na::plugin::Peer* source(std::span<const std::byte>) override { return peer; }
     void release(na::plugin::Peer&) override {}
     void peer_lost(na::plugin::Peer&, Status) override {}
+    void context_lost(na::plugin::Peer&, std::uint8_t, Status) override {}
     void dropped(const char*) override { ++wrong; }
 
     std::unique_ptr<na::plugin::Context> plugin;

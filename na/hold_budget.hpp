@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Messages that are held back for receives to come, and how many of them one peer may have.
+//
+// The limits are the context's. A quarter of them is kept for peers that hold little on a lane: one
+// that sends a few messages neither waits for nor loses anything to another that sends many. The
+// rest is for whoever needs it: a peer that is the only one may take it all; otherwise nobody takes
+// more than is left then, so that several that send as much as they can end up with equal parts.
+// Constant time; allocates when more peers than ever before hold something at a time, and nothing
+// else. Guarded by the context's lock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "na/address.hpp"
+#include "na/op.hpp"
+#include "na/util/intrusive_list.hpp"
+
+namespace na {
+
+class HoldShare;
+
+// A message without a receive, or part of a multi-receive; the payload of a held one follows the
+// object.
+struct Held : Landing {
+    util::ListHook hook;
+    util::ListHook age;          // expected: oldest first
+    util::ListHook own;          // expected: oldest first, of the same source
+    HoldShare* share = nullptr;  // counted there
+    Operation* op = nullptr;
+    bool complete = false;
+};
+
+// What one peer holds; exists while that is anything.
+class HoldShare {
+ public:
+    // The oldest expected message of the peer; null: none.
+    Held* oldest_expected() noexcept { return expected_.front(); }
+
+ private:
+    friend class HoldBudget;
+    struct Amount {
+        std::uint64_t messages = 0;
+        std::uint64_t bytes = 0;
+    };
+    const Address* peer_ = nullptr;
+    HoldShare* next_ = nullptr;  // in its bucket, in the free list
+    Amount lanes_[kLanes];
+    util::IntrusiveList<Held, &Held::own> expected_;
+};
+
+class HoldBudget {
+ public:
+    HoldBudget(std::uint64_t messages, std::uint64_t bytes);
+
+    // Whether the peer may hold one more message of `size` bytes on the lane.
+    bool admits(const Address& peer, Lane lane, std::size_t size) const noexcept;
+    // Whether the peer would hold little with it: then it is refused only where all room is taken.
+    bool little(const Address& peer, Lane lane, std::size_t size) const noexcept {
+        return little(find(peer), lane, size);
+    }
+    // Counts a message, admitted or not, of held.source on held.on. False: out of memory.
+    bool take(Held& held) noexcept;
+    // The same backwards.
+    void give(Held& held) noexcept;
+
+    // What the peer holds; null: nothing.
+    HoldShare* find(const Address& peer) const noexcept;
+    std::uint64_t messages() const noexcept { return all_.messages; }
+
+ private:
+    using Amount = HoldShare::Amount;
+    bool little(const HoldShare* share, Lane lane, std::size_t size) const noexcept;
+    static Amount of_both(const HoldShare& share) noexcept;
+    HoldShare*& bucket(const Address* peer) const noexcept;
+    HoldShare* make(const Address* peer) noexcept;
+    void grow() noexcept;
+
+    const Amount limit_;
+    const Amount common_;  // of the limit, what is not kept for those that hold little
+    const Amount little_;
+    Amount all_;
+    std::unique_ptr<HoldShare*[]> buckets_;
+    std::size_t bucket_count_;
+    HoldShare* free_ = nullptr;
+    std::vector<std::unique_ptr<HoldShare>> shares_;
+};
+
+}  // namespace na

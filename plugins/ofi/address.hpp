@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Addresses of endpoints: as text in URIs, as the bytes that travel, and as libfabric takes them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "na/result.hpp"
+#include "na/util/ip.hpp"
+#include "plugins/ofi/providers.hpp"
+
+struct fi_info;
+
+namespace na::ofi {
+
+// The address of an endpoint, that is, of its context 0. A value.
+class Address {
+ public:
+    static constexpr std::size_t kMaxBytes = 256;  // of an identity
+
+    Address() = default;
+    static Address of_ip(const util::IpEndpoint& ip);
+    static Address of_bytes(Naming naming, std::string bytes);  // a name, or native bytes
+
+    // What follows "://". `format` restricts IP addresses. Names of hosts are looked up. Errors:
+    // invalid_arg, addrnotavail.
+    static Result<Address> parse(Naming naming, std::string_view text, AddressFormat format);
+    std::string text() const;
+
+    // The bytes that travel: equal for equal addresses. Errors: invalid_arg.
+    const std::string& identity() const noexcept { return identity_; }
+    static Result<Address> decode(Naming naming, AddressFormat format,
+                                  std::span<const std::byte> identity);
+
+    // What libfabric reports, and takes, for context `id`.
+    static Result<Address> from_fabric(Naming naming, const void* bytes, std::size_t size);
+    std::string to_fabric(std::uint8_t id) const;
+
+    Naming naming() const noexcept { return naming_; }
+    const util::IpEndpoint& ip() const noexcept { return ip_; }
+    const std::string& name() const noexcept { return bytes_; }
+    // Naming::text: the process it belongs to; 0: the name does not tell.
+    int process() const noexcept;
+
+ private:
+    Naming naming_ = Naming::ip;
+    util::IpEndpoint ip_;
+    std::string bytes_;
+    std::string identity_;
+};
+
+// Names are "<process>-<number>" as sm has them, or what the user gave.
+std::string fresh_name();
+// Fit for the file system's and libfabric's taste: up to 64 letters, digits, '-', '_' and '.'.
+bool is_name(std::string_view text) noexcept;
+
+}  // namespace na::ofi

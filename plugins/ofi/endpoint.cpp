@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "plugins/ofi/endpoint.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <rdma/fi_cm.h>
+
+#include "plugins/ofi/wire.hpp"
+
+namespace na::ofi {
+namespace {
+
+constexpr std::size_t kReceiveBytes = std::size_t{4} << 20;  // for messages, per context
+constexpr std::size_t kMultiBuffers = 4;
+constexpr std::size_t kMinSingles = 16;
+constexpr std::size_t kMaxSingles = 256;
+constexpr std::size_t kQueue = 8192;
+// A message beyond this comes in several steps, and may fail between them. If it was to be the last
+// of a multi-receive, rxm of libfabric 1.17 does not say that the buffer is free again: a server
+// loses all of its buffers, one per client that is killed.
+constexpr std::size_t kLargestForMulti = 16 * 1024;
+
+}  // namespace
+
+Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
+                                                 std::string_view source) {
+    const Choice& choice = *spec.choice;
+    Info info(fi_dupinfo(choice.info.get()));
+    if (info == nullptr || (!source.empty() && !ok(set_source(*info, source)))) {
+        return Error{Status::nomem, {}};
+    }
+    std::unique_ptr<Endpoint> e(new Endpoint(
+        choice.provider->naming, choice.provider->multi_recv && spec.largest <= kLargestForMulti));
+    fid_ep* ep = nullptr;
+    if (const int rc = fi_endpoint(spec.domain, info.get(), &ep, nullptr); rc != 0) {
+        return failure(rc, "make an endpoint");
+    }
+    e->ep_.reset(ep);
+    fi_av_attr av_attr{};
+    av_attr.type = choice.info->domain_attr->av_type;
+    fid_av* av = nullptr;
+    if (const int rc = fi_av_open(spec.domain, &av_attr, &av, nullptr); rc != 0) {
+        return failure(rc, "make an address vector");
+    }
+    e->av_.reset(av);
+    fi_cq_attr cq_attr{};
+    cq_attr.size = kQueue;
+    cq_attr.format = FI_CQ_FORMAT_DATA;
+    cq_attr.wait_obj = spec.waits && choice.provider->wait_fd ? FI_WAIT_FD : FI_WAIT_NONE;
+    fid_cq* cq = nullptr;
+    int rc = fi_cq_open(spec.domain, &cq_attr, &cq, nullptr);
+    if (rc != 0 && cq_attr.wait_obj == FI_WAIT_FD) {
+        cq_attr.wait_obj = FI_WAIT_NONE;
+        rc = fi_cq_open(spec.domain, &cq_attr, &cq, nullptr);
+    }
+    if (rc != 0) {
+        return failure(rc, "make a completion queue");
+    }
+    e->cq_.reset(cq);
+    if (cq_attr.wait_obj == FI_WAIT_FD && fi_control(&cq->fid, FI_GETWAIT, &e->wait_fd_) != 0) {
+        e->wait_fd_ = -1;
+    }
+    rc = fi_ep_bind(ep, &av->fid, 0);
+    if (rc == 0) {
+        rc = fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV);
+    }
+    if (rc != 0) {
+        return failure(rc, "bind the endpoint");
+    }
+    rc = fi_enable(ep);
+    if (rc != 0) {
+        return failure(rc, "listen");
+    }
+    // Not before: shm of libfabric 1.17 has nowhere to keep it until the endpoint is enabled, and
+    // crashes.
+    if (e->multi_) {
+        std::size_t least = std::max(spec.largest, kMaxControl);
+        rc = fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof least);
+        if (rc != 0) {
+            return failure(rc, "set the least room for multi-receives");
+        }
+    }
+    // Only now: some providers have nowhere to keep it before.
+    if (Error error = e->make_buffers(spec); !ok(error.status)) {
+        return error;
+    }
+    if (choice.provider->naming == Naming::text) {
+        e->neighbour_name_ = source;
+        e->neighbour_ = open_neighbour(e->neighbour_name_);
+    }
+    return e;
+}
+
+Endpoint::~Endpoint() {
+    if (neighbour_ != nullptr) {
+        close_neighbour(neighbour_name_, *neighbour_);
+    }
+}
+
+Error Endpoint::make_buffers(const EndpointSpec& spec) {
+    const std::size_t least = (std::max(spec.largest, kMaxControl) + 63) / 64 * 64;
+    std::size_t count = kMultiBuffers;
+    buffer_bytes_ = least;
+    if (multi_) {
+        buffer_bytes_ = std::max(kReceiveBytes / kMultiBuffers, least * 8);
+    } else {
+        count = std::clamp(kReceiveBytes / least, kMinSingles, kMaxSingles);
+    }
+    // Not zeroed: the pages are taken as they are used.
+    memory_.reset(new std::byte[count * buffer_bytes_]);
+    auto mr = spec.registrar->local(memory_.get(), count * buffer_bytes_);
+    if (!mr) {
+        return std::move(mr).error();
+    }
+    registration_ = std::move(*mr);
+    buffers_.resize(count);
+    starved_ = count;
+    for (std::size_t i = 0; i < count; ++i) {
+        ReceiveBuffer& b = buffers_[i];
+        b.what = Token::What::buffer;
+        b.memory = memory_.get() + i * buffer_bytes_;
+        b.descriptor = registration_ == nullptr ? nullptr : fi_mr_desc(registration_.get());
+    }
+    repost();
+    return Error{Status::success, {}};
+}
+
+Status Endpoint::post(ReceiveBuffer& buffer) noexcept {
+    iovec vector{buffer.memory, buffer_bytes_};
+    fi_msg message{};
+    message.msg_iov = &vector;
+    message.desc = &buffer.descriptor;
+    message.iov_count = 1;
+    message.addr = FI_ADDR_UNSPEC;
+    message.context = &buffer.provider;
+    const ssize_t rc = fi_recvmsg(ep_.get(), &message, multi_ ? FI_MULTI_RECV : 0);
+    if (rc == 0) {
+        buffer.posted = true;
+        --starved_;
+    }
+    return status_of(rc);
+}
+
+bool Endpoint::repost() noexcept {
+    for (ReceiveBuffer& b : buffers_) {
+        if (!b.posted && !ok(post(b))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+Result<Address> Endpoint::name() const {
+    char bytes[Address::kMaxBytes] = {};
+    std::size_t size = sizeof bytes;
+    if (const int rc = fi_getname(&ep_->fid, bytes, &size); rc != 0) {
+        return failure(rc, "get the endpoint's address");
+    }
+    return Address::from_fabric(naming_, bytes, size);
+}
+
+}  // namespace na::ofi

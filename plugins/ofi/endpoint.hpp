@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What one context has of libfabric: endpoint, address vector, completion queue, and the buffers
+// that messages come in.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "plugins/ofi/address.hpp"
+#include "plugins/ofi/fabric.hpp"
+#include "plugins/ofi/info.hpp"
+#include "plugins/ofi/memory.hpp"
+#include "plugins/ofi/neighbours.hpp"
+
+namespace na::ofi {
+
+// What libfabric gets as context of an operation: the provider's own space first, then what it was.
+struct Token {
+    enum class What : std::uint8_t { buffer, request };
+    fi_context2 provider{};
+    What what = What::request;
+};
+
+// A posted receive buffer.
+struct ReceiveBuffer : Token {
+    std::byte* memory = nullptr;
+    void* descriptor = nullptr;
+    bool posted = false;
+};
+
+struct EndpointSpec {
+    fid_fabric* fabric = nullptr;
+    fid_domain* domain = nullptr;
+    const Choice* choice = nullptr;
+    const Registrar* registrar = nullptr;
+    std::size_t largest = 0;  // message
+    bool waits = true;        // a descriptor is wanted
+};
+
+class Endpoint {
+ public:
+    // Listens at `source` (bytes as libfabric has them). Errors: addrinuse, and what libfabric
+    // says.
+    static Result<std::unique_ptr<Endpoint>> open(const EndpointSpec& spec,
+                                                  std::string_view source);
+
+    ~Endpoint();
+
+    fid_ep* ep() const noexcept { return ep_.get(); }
+    fid_cq* cq() const noexcept { return cq_.get(); }
+    fid_av* av() const noexcept { return av_.get(); }
+    // Several messages go into one buffer.
+    bool multi() const noexcept { return multi_; }
+    int wait_fd() const noexcept { return wait_fd_; }  // -1: the provider has none
+    Result<Address> name() const;
+
+    // Gives a buffer to the provider, or again. again: later.
+    Status post(ReceiveBuffer& buffer) noexcept;
+    // Posts what could not be posted.
+    bool repost() noexcept;
+    bool starved() const noexcept { return starved_ != 0; }
+    void unposted(ReceiveBuffer& buffer) noexcept {
+        buffer.posted = false;
+        ++starved_;
+    }
+
+ private:
+    Endpoint(Naming naming, bool multi) : naming_(naming), multi_(multi) {}
+    Error make_buffers(const EndpointSpec& spec);
+
+    const Naming naming_;
+    const bool multi_;
+    std::size_t buffer_bytes_ = 0;
+    std::size_t starved_ = 0;
+    std::unique_ptr<std::byte[]> memory_;
+    FabricMr registration_;
+    std::vector<ReceiveBuffer> buffers_;
+    FabricAv av_;
+    FabricCq cq_;
+    FabricEp ep_;  // closed first
+    int wait_fd_ = -1;
+    std::string neighbour_name_;
+    std::shared_ptr<Neighbour> neighbour_;
+};
+
+}  // namespace na::ofi

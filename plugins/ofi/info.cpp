@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "plugins/ofi/info.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "na/util/log.hpp"
+
+namespace na::ofi {
+namespace {
+
+constexpr std::uint64_t kCaps =
+    FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+constexpr int kMemoryModes =
+    FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+
+// Providers reserve, and clear, buffers for this many operations: tens of MiB with the defaults of
+// some.
+constexpr std::size_t kQueueDepth = 256;
+
+bool in_this_libfabric(const Provider& p) noexcept {
+    const std::uint32_t v = fi_version();
+    return (FI_MAJOR(v) << 8 | FI_MINOR(v)) >= p.since;
+}
+
+Info make_hints(const Provider& p) {
+    Info hints(fi_allocinfo());
+    if (hints == nullptr ||
+        (hints->fabric_attr->prov_name = strndup(p.fabric.data(), p.fabric.size())) == nullptr) {
+        throw std::bad_alloc();
+    }
+    hints->caps = kCaps | (p.multi_recv ? FI_MULTI_RECV : 0);
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode = kMemoryModes;
+    hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+    hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+    hints->domain_attr->threading = FI_THREAD_SAFE;
+    hints->tx_attr->size = kQueueDepth;
+    hints->rx_attr->size = kQueueDepth;
+    return hints;
+}
+
+// Answers of exactly this provider, others taken out.
+Info ask(const Provider& p, const fi_info& hints, int& rc) {
+    fi_info* list = nullptr;
+    rc = fi_getinfo(kApi, nullptr, nullptr, 0, &hints, &list);
+    if (rc != 0) {
+        return nullptr;
+    }
+    const Info owner(list);
+    for (const fi_info* i = list; i != nullptr; i = i->next) {
+        if (i->fabric_attr->prov_name == p.fabric) {
+            Info found(fi_dupinfo(i));
+            if (found == nullptr) {
+                throw std::bad_alloc();
+            }
+            return found;
+        }
+    }
+    rc = -FI_ENODATA;
+    return nullptr;
+}
+
+std::uint32_t traffic_class(TrafficClass c) noexcept {
+    switch (c) {
+        case TrafficClass::unspec:
+            return FI_TC_UNSPEC;
+        case TrafficClass::best_effort:
+            return FI_TC_BEST_EFFORT;
+        case TrafficClass::low_latency:
+            return FI_TC_LOW_LATENCY;
+        case TrafficClass::dedicated_access:
+            return FI_TC_DEDICATED_ACCESS;
+        case TrafficClass::bulk_data:
+            return FI_TC_BULK_DATA;
+        case TrafficClass::scavenger:
+            return FI_TC_SCAVENGER;
+        case TrafficClass::network_ctrl:
+            return FI_TC_NETWORK_CTRL;
+    }
+    return FI_TC_UNSPEC;
+}
+
+void set_key(fi_info& hints, const std::string& key) {
+    std::free(hints.domain_attr->auth_key);
+    hints.domain_attr->auth_key = nullptr;
+    hints.domain_attr->auth_key_size = 0;
+    if (key.empty()) {
+        return;
+    }
+    auto* copy = static_cast<std::uint8_t*>(std::malloc(key.size()));
+    if (copy == nullptr) {
+        throw std::bad_alloc();
+    }
+    std::memcpy(copy, key.data(), key.size());
+    hints.domain_attr->auth_key = copy;
+    hints.domain_attr->auth_key_size = key.size();
+}
+
+// Asks with everything that is wished for, then without what can be done without.
+Info ask_best(Choice& c, fi_info& hints, const InitInfo& wanted, int& rc) {
+    const Provider& p = *c.provider;
+    const std::uint32_t tclass = traffic_class(wanted.traffic_class);
+    for (const bool with_class : {true, false}) {
+        hints.tx_attr->tclass = with_class ? tclass : 0;
+        for (const bool ordered : {true, false}) {
+            hints.tx_attr->msg_order = hints.rx_attr->msg_order =
+                ordered ? FI_ORDER_SAS : FI_ORDER_NONE;
+            for (const bool complete : {true, false}) {
+                if (complete && !p.delivery_complete) {
+                    continue;
+                }
+                hints.tx_attr->op_flags = complete ? FI_DELIVERY_COMPLETE : 0;
+                if (Info info = ask(p, hints, rc)) {
+                    // Asked for where it is wanted, not for every operation.
+                    info->tx_attr->op_flags = 0;
+                    c.delivery_complete = complete;
+                    c.ordered = ordered;
+                    if (!with_class) {
+                        NA_LOG_WARNING(cls,
+                                       "{} has no traffic classes: the one asked for is ignored",
+                                       p.fabric);
+                    }
+                    return info;
+                }
+            }
+        }
+        if (tclass == 0) {
+            break;
+        }
+    }
+    return nullptr;
+}
+
+std::string what_there_is() {
+    std::string text;
+    for (const plugin::ProtocolInfo& i : list_protocols()) {
+        const std::string name = "ofi+" + i.protocol;
+        if (text.find(name + ",") == std::string::npos) {
+            text += name + ", ";
+        }
+    }
+    return text.empty() ? "none" : text.substr(0, text.size() - 2);
+}
+
+Error not_there(const plugin::OpenSpec& spec, int rc) {
+    std::string tried;
+    for (const Provider& p : providers()) {
+        if (p.protocol == spec.protocol) {
+            tried += fmt::format("{}{}{}", tried.empty() ? "" : ", ", p.fabric,
+                                 in_this_libfabric(p) ? "" : " (of a newer libfabric)");
+        }
+    }
+    const std::uint32_t v = fi_version();
+    return Error{
+        Status::protonosupport,
+        fmt::format(
+            "ofi+{}: libfabric {}.{} here has no provider for it (tried {}: {}); available: {}",
+            spec.protocol, FI_MAJOR(v), FI_MINOR(v), tried, fi_strerror(-rc), what_there_is())};
+}
+
+Result<Choice> choose_one(const Provider& p, const plugin::OpenSpec& spec, int& rc) {
+    Choice c;
+    c.provider = &p;
+    Info hints = make_hints(p);
+    if (spec.info.single_class) {
+        hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    }
+    if (p.naming == Naming::ip) {
+        auto ip = util::choose_address(spec);
+        if (!ip) {
+            return std::move(ip).error();
+        }
+        c.ip = std::move(*ip);
+        sockaddr_storage storage{};
+        const socklen_t size = c.ip.bind_address().fill(storage, 0);
+        hints->addr_format = c.ip.address.v6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
+        if (!ok(set_source(*hints, {reinterpret_cast<const char*>(&storage), size}))) {
+            throw std::bad_alloc();
+        }
+    } else if (p.naming == Naming::text) {
+        c.name = spec.host;
+        if (!spec.host.empty() && !is_name(spec.host)) {
+            return Error{
+                Status::invalid_arg,
+                fmt::format("ofi+{}://{}: a name has up to 64 letters, digits, '-', '_', '.'",
+                            spec.protocol, spec.host)};
+        }
+        hints->addr_format = FI_ADDR_STR;
+    } else if (!spec.host.empty()) {
+        hints->domain_attr->name = strndup(spec.host.data(), spec.host.size());
+    }
+    if (spec.info.device_memory) {
+        hints->caps |= FI_HMEM;
+        hints->domain_attr->mr_mode |= FI_MR_HMEM;
+    }
+    if (!spec.info.auth_key.empty()) {
+        set_key(*hints, spec.info.auth_key);
+    }
+    c.info = ask_best(c, *hints, spec.info, rc);
+    if (!spec.info.auth_key.empty() &&
+        (c.info == nullptr || c.info->domain_attr->auth_key_size == 0)) {
+        // Most providers have none; services set one for those that do.
+        NA_LOG_WARNING(cls, "ofi+{}: provider {} takes no such auth_key: it is ignored",
+                       spec.protocol, p.fabric);
+        set_key(*hints, {});
+        c.info = ask_best(c, *hints, spec.info, rc);
+    }
+    if (c.info == nullptr) {
+        int bare = 0;
+        if (ask(p, *make_hints(p), bare) == nullptr) {
+            return Error{Status::nodev, {}};  // the next row may do
+        }
+        // The provider is there: what was asked for beyond is the cause.
+        std::string wish = fmt::format("\"{}\"", spec.host);
+        if (spec.info.device_memory) {
+            wish =
+                "device memory (request_mem_device): unset it and move data through host memory, "
+                "or what was asked for";
+        }
+        return Error{Status::opnotsupported,
+                     fmt::format("ofi+{}: provider {} does not offer {} ({})", spec.protocol,
+                                 p.fabric, wish, fi_strerror(-rc))};
+    }
+    c.device_memory = spec.info.device_memory && (c.info->caps & FI_HMEM) != 0;
+    return c;
+}
+
+}  // namespace
+
+Status set_source(fi_info& info, std::string_view bytes) noexcept {
+    void* copy = std::malloc(bytes.size());
+    if (copy == nullptr) {
+        return Status::nomem;
+    }
+    std::memcpy(copy, bytes.data(), bytes.size());
+    std::free(info.src_addr);
+    info.src_addr = copy;
+    info.src_addrlen = bytes.size();
+    return Status::success;
+}
+
+Result<Choice> choose(const plugin::OpenSpec& spec) {
+    int rc = -FI_ENODATA;
+    for (const Provider& p : providers()) {
+        if (p.protocol != spec.protocol || !in_this_libfabric(p)) {
+            continue;
+        }
+        auto choice = choose_one(p, spec, rc);
+        if (choice || choice.status() != Status::nodev || !choice.error().message.empty()) {
+            return choice;
+        }
+    }
+    return not_there(spec, rc);
+}
+
+std::vector<plugin::ProtocolInfo> list_protocols() {
+    std::vector<plugin::ProtocolInfo> list;
+    for (const Provider& p : providers()) {
+        const bool listed =
+            std::any_of(list.begin(), list.end(),
+                        [&](const plugin::ProtocolInfo& i) { return i.protocol == p.protocol; });
+        if (listed || !p.by_default || !in_this_libfabric(p)) {
+            continue;
+        }
+        const Info hints = make_hints(p);
+        fi_info* answer = nullptr;
+        if (fi_getinfo(kApi, nullptr, nullptr, 0, hints.get(), &answer) != 0) {
+            continue;
+        }
+        const Info owner(answer);
+        for (const fi_info* i = answer; i != nullptr; i = i->next) {
+            if (i->fabric_attr->prov_name != p.fabric) {
+                continue;
+            }
+            plugin::ProtocolInfo row{std::string(p.protocol),
+                                     i->domain_attr->name == nullptr ? "" : i->domain_attr->name};
+            const bool twice =
+                std::any_of(list.begin(), list.end(), [&](const plugin::ProtocolInfo& other) {
+                    return other.protocol == row.protocol && other.device == row.device;
+                });
+            if (!twice) {
+                list.push_back(std::move(row));
+            }
+        }
+    }
+    return list;
+}
+
+bool known_protocol(std::string_view protocol) noexcept {
+    const auto all = providers();
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Provider& p) { return p.protocol == protocol; });
+}
+
+std::string_view provider_of(std::string_view protocol) {
+    for (const Provider& p : providers()) {
+        int rc = 0;
+        if (p.protocol == protocol && in_this_libfabric(p) &&
+            ask(p, *make_hints(p), rc) != nullptr) {
+            return p.fabric;
+        }
+    }
+    return {};
+}
+
+}  // namespace na::ofi

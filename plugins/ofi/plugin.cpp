@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "plugins/ofi/plugin.hpp"
+
+#include <fmt/format.h>
+#include <rdma/fabric.h>
+
+#include "plugins/ofi/domain.hpp"
+#include "plugins/ofi/info.hpp"
+
+namespace na::ofi {
+namespace {
+
+class Plugin final : public plugin::Plugin {
+ public:
+    std::string_view class_name() const noexcept override { return "ofi"; }
+    std::vector<plugin::ProtocolInfo> protocols() override { return list_protocols(); }
+    bool accepts(std::string_view protocol) override { return known_protocol(protocol); }
+    Result<std::unique_ptr<plugin::Domain>> open(const plugin::OpenSpec& spec) override {
+        return Domain::open(spec);
+    }
+    std::string library() const override {
+        const std::uint32_t v = fi_version();
+        const std::string_view tcp = provider_of("tcp");
+        return fmt::format("libfabric {}.{}{}{}", FI_MAJOR(v), FI_MINOR(v),
+                           tcp.empty() ? "" : ", tcp is provider ", tcp);
+    }
+};
+
+std::unique_ptr<plugin::Plugin> create() {
+    return std::make_unique<Plugin>();
+}
+
+}  // namespace
+
+const plugin::Entry ofi_entry{.name = "ofi", .create = create};
+
+}  // namespace na::ofi
+
+#ifdef CINNABAR_PLUGIN_MODULE
+extern "C" const na::plugin::Entry na_plugin_entry;
+const na::plugin::Entry na_plugin_entry{.name = "ofi", .create = na::ofi::create};
+#endif

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "plugins/ofi/providers.hpp"
+
+namespace na::ofi {
+namespace {
+
+constexpr std::uint16_t version(unsigned major, unsigned minor) noexcept {
+    return static_cast<std::uint16_t>(major << 8 | minor);
+}
+
+constexpr Provider kProviders[] = {
+    {
+        .protocol = "tcp",
+        .fabric = "tcp",
+        .since = version(1, 18),
+        .probe = Probe::tcp,
+        .remark = "reliable datagrams of its own from libfabric 1.18 on; before, only connected "
+                  "endpoints",
+    },
+    {
+        .protocol = "tcp",
+        .fabric = "tcp;ofi_rxm",
+        .probe = Probe::tcp,
+        .remark = "where tcp has no reliable datagrams",
+    },
+    {
+        .protocol = "tcp;ofi_rxm",
+        .fabric = "tcp;ofi_rxm",
+        .probe = Probe::tcp,
+    },
+    {
+        .protocol = "verbs",
+        .fabric = "verbs;ofi_rxm",
+    },
+    {
+        .protocol = "verbs;ofi_rxm",
+        .fabric = "verbs;ofi_rxm",
+    },
+    {
+        .protocol = "opx",
+        .fabric = "opx",
+        .naming = Naming::native,
+        .wait_fd = false,
+    },
+    {
+        .protocol = "cxi",
+        .fabric = "cxi",
+        .naming = Naming::native,
+    },
+    {
+        .protocol = "gni",
+        .fabric = "gni",
+        .naming = Naming::native,
+        .multi_recv = false,
+    },
+    {
+        .protocol = "psm2",
+        .fabric = "psm2",
+        .naming = Naming::native,
+        .wait_fd = false,
+    },
+    {
+        .protocol = "shm",
+        .fabric = "shm",
+        .naming = Naming::text,
+        .probe = Probe::process,
+        .wait_fd = false,
+        .rma_errors = false,
+    },
+    {
+        .protocol = "sockets",
+        .fabric = "sockets",
+        .probe = Probe::tcp,
+        .inject = false,
+    },
+    {
+        .protocol = "net",
+        .fabric = "net",
+        .probe = Probe::tcp,
+        .by_default = false,
+        .remark = "the native tcp in the making, only in 1.16 and 1.17",
+    },
+};
+
+}  // namespace
+
+std::span<const Provider> providers() noexcept {
+    return kProviders;
+}
+
+}  // namespace na::ofi

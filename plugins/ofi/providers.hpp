@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is known about libfabric's providers: one row each. No other file names one.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace na::ofi {
+
+// How endpoints are named.
+enum class Naming : std::uint8_t {
+    ip,      // IP address and port; context k of an endpoint listens on port + k
+    text,    // a name within the machine; context k appends ".k"
+    native,  // bytes of the provider; no further contexts
+};
+
+// How to find out whether somebody lives at an address where posts are answered "try again" for
+// ever: providers keep trying to connect to the dead and do not say so.
+enum class Probe : std::uint8_t {
+    none,
+    tcp,      // the listening port is TCP: connect to it
+    process,  // the name begins with the process id
+};
+
+struct Provider {
+    std::string_view protocol;  // in info strings and addresses
+    std::string_view fabric;    // libfabric's name
+    std::uint16_t since =
+        0;  // minor version of libfabric 1 from which on it is taken, major << 8 | minor
+    Naming naming = Naming::ip;
+    Probe probe = Probe::none;
+    bool wait_fd = true;     // completion queues have descriptors to wait on
+    bool multi_recv = true;  // FI_MULTI_RECV works
+    bool delivery_complete =
+        true;            // puts complete when they are visible at the target (FI_DELIVERY_COMPLETE)
+    bool inject = true;  // what is injected leaves at once, and not only with later progress
+    bool rma_errors = true;  // a put or get that the target refuses is reported, and not forgotten
+    bool by_default = true;  // listed among the protocols; others only when asked for
+    std::string_view remark = {};  // why it is as it is
+};
+
+// In order of preference; several rows of one protocol: the first that this libfabric has.
+std::span<const Provider> providers() noexcept;
+
+}  // namespace na::ofi

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Puts and gets, in tiers by size: injected; through a buffer of ours, which frees the operation
+// from the provider (it can be canceled, and segments are gathered); directly from and to the
+// user's memory, in pieces that the provider takes, with one completion. A put completes when the
+// data is visible at the target, where the provider can tell.
+#include <algorithm>
+#include <cstring>
+
+#include <rdma/fi_rma.h>
+
+#include "na/util/log.hpp"
+#include "plugins/ofi/context.hpp"
+
+namespace na::ofi {
+namespace {
+
+using plugin::Posted;
+
+// Between a buffer and a range of local memory, over the borders of its parts.
+void copy_range(const Region& region, std::uint64_t offset, std::byte* buffer, std::size_t size,
+                bool out) {
+    while (size != 0) {
+        const Region::Part& part = region.at(offset);
+        const std::uint64_t inside = offset - part.start;
+        const std::size_t n =
+            static_cast<std::size_t>(std::min<std::uint64_t>(size, part.length - inside));
+        auto* memory = reinterpret_cast<std::byte*>(part.address + inside);
+        std::memcpy(out ? buffer : memory, out ? memory : buffer, n);
+        buffer += n;
+        offset += n;
+        size -= n;
+    }
+}
+
+}  // namespace
+
+Posted Context::transfer(Op& op) {
+    auto& peer = static_cast<Peer&>(*op.peer);
+    Link* link = peer.links(id_).to(op.target_id);
+    if (link == nullptr) [[unlikely]] {
+        try {
+            link = &link_to(peer, op.target_id);
+        } catch (const std::bad_alloc&) {
+            return Posted::failed(Status::nomem);
+        }
+    }
+    // Not without a session: it tells whether somebody is there.
+    if (link->state != Link::State::up) [[unlikely]] {
+        if (const Posted p = not_up(*link); p.what != Posted::What::done) {
+            return p;
+        }
+    }
+    auto& t = *static_cast<Transfer*>(op.scratch);
+    t = {.op = &op,
+         .link = link,
+         .posted = 0,
+         .pieces = 0,
+         .status = Status::success,
+         .stopped = false,
+         .direct = false,
+         .hook = {}};
+    const ssize_t rc = post_pieces(t);
+    if (t.posted == 0) {
+        if (rc == -FI_EAGAIN) {
+            return again(*link);
+        }
+        return Posted::failed(t.status);
+    }
+    if (rc == -FI_EAGAIN) {
+        transfers_.push_back(t);
+    }
+    link->wants = false;
+    watch(*link);
+    return Posted::pending();
+}
+
+// 0: all of it is with the provider, or no more shall be; -FI_EAGAIN: not yet.
+ssize_t Context::post_pieces(Transfer& t) noexcept {
+    while (!t.stopped && t.posted < t.op->length) {
+        const ssize_t rc = post_piece(t);
+        if (rc == -FI_EAGAIN) {
+            return rc;
+        }
+        if (rc != 0) {
+            NA_LOG_INFO(rma, "cannot post a transfer with {}: {}", t.link->address.text(),
+                        fi_strerror(static_cast<int>(-rc)));
+            t.status = status_of(rc);
+            t.stopped = true;
+        }
+    }
+    return 0;
+}
+
+ssize_t Context::post_piece(Transfer& t) noexcept {
+    Link& link = *t.link;
+    if (link.addr == FI_ADDR_NOTAVAIL && !reach(link)) [[unlikely]] {
+        return -FI_EHOSTUNREACH;
+    }
+    const HoldOpen hold(link.neighbour.get());
+    if (hold.closed()) [[unlikely]] {
+        return -FI_EHOSTUNREACH;
+    }
+    Op& op = *t.op;
+    const bool put = op.kind == OpKind::put;
+    const auto& local = static_cast<const Region&>(*op.local);
+    const Region::Part& there =
+        static_cast<const Region&>(*op.remote).at(op.remote_offset + t.posted);
+    const std::uint64_t there_inside = op.remote_offset + t.posted - there.start;
+    std::uint64_t size = std::min(
+        {op.length - t.posted, there.length - there_inside, std::uint64_t{largest_piece_}});
+    Request* r = take_request();
+    if (r == nullptr) {
+        full_ = true;
+        return -FI_EAGAIN;
+    }
+    r->bounced = size <= bounce_bytes_ && local.host();
+    r->offset = op.local_offset + t.posted;
+    iovec vector{};
+    void* descriptor = nullptr;
+    if (r->bounced) {
+        if (put) {
+            copy_range(local, r->offset, r->bounce, static_cast<std::size_t>(size), true);
+        }
+        vector.iov_base = r->bounce;
+        descriptor = r->descriptor;
+    } else {
+        const Region::Part& here = local.at(r->offset);
+        const std::uint64_t inside = r->offset - here.start;
+        size = std::min(size, here.length - inside);
+        vector.iov_base = reinterpret_cast<void*>(here.address + inside);
+        descriptor = here.descriptor;
+    }
+    r->length = vector.iov_len = static_cast<std::size_t>(size);
+    fi_rma_iov remote{there.address + there_inside, vector.iov_len, there.key};
+    fi_msg_rma message{};
+    message.msg_iov = &vector;
+    message.desc = &descriptor;
+    message.iov_count = 1;
+    message.addr = link.addr;
+    message.rma_iov = &remote;
+    message.rma_iov_count = 1;
+    message.context = &r->provider;
+    std::uint64_t flags = FI_COMPLETION;
+    const bool inject = put && size <= inject_;
+    if (put) {
+        flags |=
+            (inject ? FI_INJECT : 0) | (domain_.delivery_complete() ? FI_DELIVERY_COMPLETE : 0);
+    }
+    const ssize_t rc = put ? fi_writemsg(endpoint_->ep(), &message, flags)
+                           : fi_readmsg(endpoint_->ep(), &message, flags);
+    if (rc != 0) {
+        r->bounced = false;
+        free_.push_front(*r);
+        if (rc == -FI_EAGAIN) {
+            blocked(link);
+        }
+        return rc;
+    }
+    link.blocked_since = 0;
+    link.rma_answers = 0;
+    ++(inject ? stats_.rma_inject : r->bounced ? stats_.rma_bounce : stats_.rma_direct);
+    r->transfer = &t;
+    t.direct = t.direct || !r->bounced;
+    t.posted += size;
+    ++t.pieces;
+    start(*r, link);
+    return 0;
+}
+
+void Context::piece_done(Request& r, Status status) {
+    Transfer& t = *r.transfer;
+    t.link->rma_answers = 0;
+    if (ok(status) && r.bounced && t.op->kind == OpKind::get && ok(t.status)) {
+        copy_range(static_cast<const Region&>(*t.op->local), r.offset, r.bounce, r.length, false);
+    }
+    if (!ok(status) && ok(t.status)) {
+        t.status = status;
+        t.stopped = true;
+    }
+    --t.pieces;
+    finish(r);
+    end_if_done(t);
+}
+
+// Providers that forget transfers which the target refuses: the peer has answered what was sent
+// later, so the answer to these will not come.
+void Context::fail_forgotten(Link& link) {
+    NA_LOG_WARNING(rma, "transfers with {} were not answered: wrong key or range, most likely",
+                   link.address.text());
+    for (Request* r = link.requests.front(); r != nullptr;) {
+        Request* next = link.requests.next(*r);
+        if (Transfer* t = std::exchange(r->transfer, nullptr)) {
+            util::IntrusiveList<Request, &Request::hook>::remove(*r);
+            r->link = nullptr;
+            --t->pieces;
+            t->status = Status::fault;
+            t->stopped = true;
+            end_if_done(*t);
+        }
+        r = next;
+    }
+}
+
+// The end of the operation, when nothing of it is with the provider and nothing will be.
+void Context::end_if_done(Transfer& t) {
+    if (t.pieces != 0 || (!t.stopped && t.posted < t.op->length)) {
+        return;
+    }
+    if (t.hook.linked()) {
+        util::IntrusiveList<Transfer, &Transfer::hook>::remove(t);
+    }
+    Op& op = *t.op;
+    sink_.complete(op, {.status = t.status, .size = op.length});
+}
+
+// At once, if the provider works on buffers of ours only. Otherwise it ends when the provider has
+// let go of the user's memory.
+void Context::cancel_transfer(Transfer& t) {
+    t.stopped = true;
+    if (ok(t.status)) {
+        t.status = Status::canceled;
+    }
+    if (!t.direct) {
+        for (Request* r = t.link->requests.front(); r != nullptr; r = t.link->requests.next(*r)) {
+            if (r->transfer == &t) {
+                r->transfer = nullptr;
+                --t.pieces;
+            }
+        }
+    }
+    end_if_done(t);
+}
+
+}  // namespace na::ofi

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What travels in front of every message, and the messages that the plugin sends itself.
+//
+// A session joins one context here with one of a peer. Each side gives the other a *cookie*, a
+// number that only somebody who receives at the address that he claims can know; a message carries
+// the cookie that its receiver gave, and is thereby from whom it claims to be. Nothing depends on
+// the provider telling sources.
+//
+//   A                                         B
+//   hello   {offer, card of A}           ->        B stores nothing but where to send the answer
+//           <-  welcome {to: offer; cookie}        cookie = keyed hash of (A, offer): proves that A
+//           received this
+//   confirm {to: cookie; offer, card of A} ->      B checks the hash: the session is there, B may
+//   send to `offer` data    {to: cookie} ...             ->
+//
+// Flow control: each side counts per lane what it took (handed to the core), modulo 2^16, and tells
+// it in every header; at most a window of messages is under way. That bounds what a receiver has to
+// keep.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "na/plugin.hpp"
+#include "na/util/bytes.hpp"
+
+namespace na::ofi {
+
+inline constexpr std::uint8_t kWireVersion = 1;
+
+enum class Kind : std::uint8_t {
+    unexpected,  // data, as Lane
+    expected,
+    hello,    // cookie: none;      card, offer
+    welcome,  // cookie: the offer; card, cookie for the newcomer
+    confirm,  // cookie: the new one; card, offer
+    check,    // "do you know me still?"; card. Answered by `credit`, or by `reset`
+    credit,   // counts only
+    reset,    // "I know no such cookie"; card, the cookie in question
+    bye,      // the context closes
+};
+inline constexpr Kind kLastKind = Kind::bye;
+constexpr const char* to_string(Kind kind) noexcept {
+    constexpr const char* kNames[] = {"unexpected", "expected", "hello", "welcome", "confirm",
+                                      "check",      "credit",   "reset", "bye"};
+    return kNames[static_cast<std::size_t>(kind)];
+}
+
+struct Header {
+    static constexpr std::size_t kSize = 24;
+
+    std::uint64_t cookie = 0;
+    std::uint32_t tag = 0;
+    std::uint8_t version = kWireVersion;
+    Kind kind = Kind::unexpected;
+    std::uint8_t target = 0;  // context of the receiver
+    std::uint16_t taken[kLanes] = {0, 0};
+
+    void write(std::byte* out) const noexcept {
+        util::ByteWriter w({out, kSize});
+        w.integer(cookie);
+        w.integer(tag);
+        w.integer(version);
+        w.integer(static_cast<std::uint8_t>(kind));
+        w.integer(target);
+        w.integer(std::uint8_t{0});
+        w.integer(taken[0]);
+        w.integer(taken[1]);
+        w.integer(std::uint32_t{0});
+    }
+    // False: not one of ours.
+    bool read(std::span<const std::byte> in) noexcept {
+        util::ByteReader r(in);
+        cookie = r.integer<std::uint64_t>();
+        tag = r.integer<std::uint32_t>();
+        version = r.integer<std::uint8_t>();
+        const auto k = r.integer<std::uint8_t>();
+        target = r.integer<std::uint8_t>();
+        const auto zero = r.integer<std::uint8_t>();
+        taken[0] = r.integer<std::uint16_t>();
+        taken[1] = r.integer<std::uint16_t>();
+        const auto reserved = r.integer<std::uint32_t>();
+        kind = static_cast<Kind>(k);
+        return r.good() && version == kWireVersion && k <= static_cast<std::uint8_t>(kLastKind) &&
+               zero == 0 && reserved == 0;
+    }
+};
+
+// What follows the header of hello, welcome, confirm, check and reset: who sends it.
+struct Card {
+    std::uint64_t number = 0;                // offer, cookie
+    std::uint32_t max_message[kLanes] = {};  // that the sender takes
+    std::uint16_t window = 0;                // messages per lane that it keeps
+    std::uint8_t context = 0;
+    std::uint8_t contexts = 0;  // that the sender's class may have
+    std::string_view identity;
+
+    static constexpr std::size_t kMaxSize = 21 + 255;
+
+    std::size_t write(std::span<std::byte> out) const noexcept {
+        util::ByteWriter w(out);
+        w.integer(number);
+        w.integer(max_message[0]);
+        w.integer(max_message[1]);
+        w.integer(window);
+        w.integer(context);
+        w.integer(contexts);
+        w.integer(static_cast<std::uint8_t>(identity.size()));
+        w.bytes(identity);
+        return w.written();
+    }
+    bool read(std::span<const std::byte> in) noexcept {
+        util::ByteReader r(in);
+        number = r.integer<std::uint64_t>();
+        max_message[0] = r.integer<std::uint32_t>();
+        max_message[1] = r.integer<std::uint32_t>();
+        window = r.integer<std::uint16_t>();
+        context = r.integer<std::uint8_t>();
+        contexts = r.integer<std::uint8_t>();
+        const auto bytes = r.bytes(r.integer<std::uint8_t>());
+        identity = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+        return r.good() && r.left() == 0 && !identity.empty() && window != 0 && context < contexts;
+    }
+};
+
+inline constexpr std::size_t kMaxControl = Header::kSize + Card::kMaxSize;
+
+}  // namespace na::ofi

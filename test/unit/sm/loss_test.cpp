@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The end of one connection of several with the same peer, and of a peer whose name another takes.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "support/two_process.hpp"
+#include "unit/sm/fake_peer.hpp"
+#include "unit/sm/node.hpp"
+
+using namespace sm_test;
+using namespace na::sm;
+
+namespace {
+
+void break_ring(FakePeer& peer) {
+    peer.write(Head{static_cast<Kind>(200), 0, 0, 0});
+}
+
+// A peer that calls with a name of its choice, from a process of its own.
+support::Party::Body named_caller(const std::string& name, std::uint32_t tag) {
+    return [=](support::Link& link) {
+        const std::string server = link.take_text();
+        auto listener = bind_socket(socket_name(name, 0), 8);
+        PARTY_REQUIRE(listener);
+        FakePeer peer(name);
+        peer.connect(server);
+        peer.greet();
+        peer.write(Head{Kind::inline_message, 0, 0, tag});
+        peer.knock();
+        link.put("called");
+        PARTY_REQUIRE(link.take_text() == "let go");
+        listener->reset();  // as if it had died, but for its connection, which a child still holds
+        link.put("gone");
+        link.take_text();
+    };
+}
+
+}  // namespace
+
+TEST_CASE("loss: a context of a peer goes, the others stay") {
+    Node b(spec(400000, 2));
+    b.open(1);
+    Node a(spec(400000, 2));
+    const auto data = support::payload(400000, 3);
+    TestOp ops[4];
+    a.send(ops[0], b, Lane::unexpected, 1, "x", 1, 0);
+    a.send(ops[1], b, Lane::unexpected, 2, "x", 1, 1);
+    REQUIRE(
+        settle([&] { return !b.contexts[0]->messages.empty() && !b.contexts[1]->messages.empty(); },
+               a, b));
+    for (const std::uint8_t k : {std::uint8_t{0}, std::uint8_t{1}}) {
+        REQUIRE(a.try_send(ops[2 + k], b.uri(), Lane::unexpected, 3, data.data(), data.size(), k)
+                    .what == Posted::What::pending);
+    }
+    b.contexts.pop_back();
+    REQUIRE(settle([&] { return !a->contexts_lost.empty() || !a->lost.empty(); }, a));
+    CHECK(a->lost.empty());
+    REQUIRE(a->contexts_lost.size() == 1);
+    CHECK(a->contexts_lost[0].second == 1);
+    CHECK(ops[3].done());
+    CHECK(ops[3].how.status == Status::hostunreach);
+    CHECK_FALSE(ops[2].done());
+    REQUIRE(settle([&] { return ops[2].done(); }, a, b));
+    CHECK(ops[2].how.status == Status::success);
+    b.contexts.clear();
+    REQUIRE(settle([&] { return !a->lost.empty(); }, a));
+    CHECK(a->contexts_lost.size() == 1);
+}
+
+TEST_CASE("loss: one of two connections with the same context") {
+    Node server;
+    FakePeer one, two;
+    const auto poll = [&] { server.poll(); };
+    one.join(server.uri(), poll);
+    two.join(server.uri(), poll);
+    const std::string uri = "sm://" + std::string(one.hello.name, one.hello.name_length);
+    TestOp op;
+    REQUIRE(server.try_send(op, uri, Lane::expected, 1, "x", 1).what == Posted::What::done);
+    break_ring(one);
+    REQUIRE(settle([&] { return server->stat("sm_connections") == 1; }, server));
+    CHECK(server->lost.empty());
+    CHECK(server->contexts_lost.empty());
+    // What is sent now goes over the other one.
+    REQUIRE(server.try_send(op, uri, Lane::expected, 2, "x", 1).what == Posted::What::done);
+    CHECK(settle([&] { return two.in().lines[0].sequence.load() == 1; }, server));
+    break_ring(two);
+    REQUIRE(settle([&] { return server->lost.size() == 1; }, server));
+    CHECK(server->contexts_lost.empty());
+}
+
+TEST_CASE("loss: a name has a new owner, and the old one's socket is still open") {
+    const std::string name = "unit-new-owner." + std::to_string(getpid());
+    support::Party first(support::Party::As::process, named_caller(name, 1));
+    support::Party second(support::Party::As::process, named_caller(name, 2));
+    Node server;
+    first.link().put(server.uri());
+    REQUIRE(settle([&] { return server->messages.size() == 1; }, server));
+    CHECK(first.link().take_text() == "called");
+    first.link().put("let go");
+    CHECK(first.link().take_text() == "gone");
+    for (int i = 0; i < 1000; ++i) {
+        server.poll();
+    }
+    CHECK(server->lost.empty());  // nobody can know yet
+
+    SECTION("it calls") {
+        second.link().put(server.uri());
+        REQUIRE(settle([&] { return server->messages.size() == 2; }, server));
+        CHECK(server->messages[1].tag == 2);
+        CHECK(server->lost.size() == 1);
+        CHECK(settle([&] { return server->stat("sm_connections") == 1; }, server));
+        TestOp op;
+        CHECK(server.try_send(op, "sm://" + name, Lane::expected, 1, "x", 1).what ==
+              Posted::What::done);
+        CHECK(second.link().take_text() == "called");
+        second.link().put("let go");
+        CHECK(second.link().take_text() == "gone");
+    }
+    SECTION("it is called at another context") {
+        // Known as the owner by its context 0.
+        support::Party third(support::Party::As::process, [&](support::Link& link) {
+            auto a = bind_socket(socket_name(name, 0), 8);
+            auto b = bind_socket(socket_name(name, 3), 8);
+            PARTY_REQUIRE(a && b);
+            link.put("listens");
+            link.take_text();
+        });
+        CHECK(third.link().take_text() == "listens");
+        TestOp op;
+        const Posted p = server.try_send(op, "sm://" + name, Lane::unexpected, 1, "x", 1, 3);
+        CHECK(p.what == Posted::What::failed);
+        CHECK(p.status == Status::hostunreach);
+        REQUIRE(settle([&] { return server->lost.size() == 1; }, server));
+        CHECK(server.try_send(op, "sm://" + name, Lane::unexpected, 1, "x", 1, 3).what ==
+              Posted::What::done);
+        third.link().put("end");
+        CHECK(third.join().empty());
+        second.kill(9);
+    }
+    first.kill(9);
+}
+
+TEST_CASE("loss: who listens as a further context of another's name is not believed") {
+    const std::string name = "unit-impostor." + std::to_string(getpid());
+    support::Party owner(support::Party::As::process, named_caller(name, 1));
+    support::Party impostor(support::Party::As::process, [&](support::Link& link) {
+        const std::string server = link.take_text();
+        auto listener = bind_socket(socket_name(name, 5), 8);
+        PARTY_REQUIRE(listener);
+        FakePeer peer(name);
+        peer.hello.context = 5;
+        peer.connect(server);
+        peer.greet();
+        const Received r = peer.wait([] {});
+        Answer answer{};
+        PARTY_REQUIRE(r.get(answer) && answer.verdict == Verdict::identity);
+        link.put("refused");
+        link.take_text();
+    });
+    Node server;
+    owner.link().put(server.uri());
+    REQUIRE(settle([&] { return server->messages.size() == 1; }, server));
+    impostor.link().put(server.uri());
+    REQUIRE(settle([&] { return impostor.link().readable(); }, server));
+    CHECK(impostor.link().take_text() == "refused");
+    TestOp op;
+    CHECK(server.try_send(op, "sm://" + name, Lane::unexpected, 1, "x", 1, 5).status ==
+          Status::permission);
+    CHECK(server->lost.empty());
+    CHECK(server.try_send(op, "sm://" + name, Lane::unexpected, 1, "x", 1).what ==
+          Posted::What::done);
+    impostor.link().put("end");
+    CHECK(impostor.join().empty());
+    owner.kill(9);
+}
