@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <catch2/catch.hpp>
 
+#include "crash/residue.hpp"
 #include "crash/sm_victim.hpp"
 
 using namespace crash;
@@ -36,7 +37,8 @@ bool gone(Node& node, const std::string& uri) {
 
 TEST_CASE("kill: a client that has connected, at any time") {
     support::Random random(support::options().seed);
-    const auto shm = files_in("/dev/shm");
+    const Places places;
+    std::vector<pid_t> dead = {getpid()};
     std::vector<std::unique_ptr<Victim>> victims;
     constexpr std::size_t kVictims = 60 / support::kSlow;
     for (std::size_t i = 0; i < kVictims; ++i) {
@@ -56,6 +58,7 @@ TEST_CASE("kill: a client that has connected, at any time") {
     for (auto& v : victims) {
         v->start(server.uri());
         poll_for_some_time(server, random);
+        dead.push_back(v->pid());
         v->kill();
         REQUIRE(settle([&] { return server->stat("sm_connections") == 1; }, server));
         // Killed before its greeting it was never there; after it, with or without its message.
@@ -66,7 +69,7 @@ TEST_CASE("kill: a client that has connected, at any time") {
     // One that was killed between its call and its greeting is noticed at the next look.
     CHECK(settle([&] { return open_files() == files; }, server));
     CHECK(serves(server, friendly));
-    CHECK(files_in("/dev/shm") == shm);
+    CHECK(places.left_behind(dead).empty());
 }
 
 TEST_CASE("kill: in the middle of small messages") {
@@ -406,8 +409,8 @@ TEST_CASE("kill: a peer that only stopped is waited for") {
 }
 
 TEST_CASE("kill: many clients leave no descriptor, no file and no memory behind") {
-    const auto shm = files_in("/dev/shm");
-    const auto tmp = files_in("/tmp");
+    const Places places;
+    std::vector<pid_t> dead = {getpid()};
     std::vector<std::unique_ptr<Victim>> victims;
     constexpr int kVictims = 200 / support::kSlow;
     for (int i = 0; i < kVictims; ++i) {
@@ -425,6 +428,8 @@ TEST_CASE("kill: many clients leave no descriptor, no file and no memory behind"
     for (auto& v : victims) {
         v->start(server.uri());
         REQUIRE(settle([&] { return server->messages.size() == died + 1; }, server));
+        dead.push_back(v->pid());
+        CHECK(named_files(v->pid()).empty());
         if (++died % 20 != 0) {
             v->kill();  // the rest at once
         }
@@ -435,11 +440,5 @@ TEST_CASE("kill: many clients leave no descriptor, no file and no memory behind"
     CHECK(settle([&] { return server->lost.size() == kVictims; }, server));
     CHECK(server->stat("sm_connections") == 0);
     CHECK(open_files() == files);
-    CHECK(files_in("/dev/shm") == shm);
-    std::set<std::string> more;
-    const auto after = files_in("/tmp");
-    std::set_difference(after.begin(), after.end(), tmp.begin(), tmp.end(),
-                        std::inserter(more, more.end()));
-    CHECK(std::none_of(more.begin(), more.end(),
-                       [](const std::string& n) { return n.find("sm") != std::string::npos; }));
+    CHECK(places.left_behind(dead).empty());
 }

@@ -2,9 +2,7 @@
 // A victim: a process with an sm endpoint of its own, that does something until it is killed.
 #pragma once
 
-#include <filesystem>
 #include <functional>
-#include <set>
 #include <string>
 
 #include <signal.h>
@@ -42,6 +40,7 @@ class Victim {
     }
     const std::string& uri() const noexcept { return uri_; }
     support::Link& link() noexcept { return party_.link(); }
+    pid_t pid() const noexcept { return party_.pid(); }
     void kill(int signal = SIGKILL) { party_.kill(signal); }
     std::string join() { return party_.join(); }
 
@@ -55,15 +54,6 @@ inline void loiter(Node& node, support::Link& link) {
     while (!link.readable()) {
         node.poll();
     }
-}
-
-inline std::set<std::string> files_in(const char* folder) {
-    std::set<std::string> names;
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-        names.insert(entry.path().filename().string());
-    }
-    return names;
 }
 
 // The endpoint still serves a friendly one, in both directions.

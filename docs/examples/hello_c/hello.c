@@ -5,27 +5,23 @@
 MERCURY_GEN_PROC(sum_in_t, ((int32_t)(a))((int32_t)(b)))
 MERCURY_GEN_PROC(sum_out_t, ((int32_t)(sum)))
 
-static hg_return_t sum(hg_handle_t handle) { /* runs in the server */
-    sum_in_t in;
+static hg_return_t sum(hg_handle_t handle) { /* runs in the server; a failure goes to the client */
+    sum_in_t in = {0};
     hg_return_t ret = HG_Get_input(handle, &in);
     if (ret == HG_SUCCESS) {
         ret = HG_Respond(handle, NULL, NULL, &(sum_out_t){.sum = in.a + in.b});
-        HG_Free_input(handle, &in);
     }
+    HG_Free_input(handle, &in);
     HG_Destroy(handle);
-    return ret; /* a failure goes to the client */
+    return ret;
 }
 
 static hg_return_t done(const struct hg_cb_info* info) { /* runs in the client, exactly once */
-    sum_out_t out;
-    if (info->ret == HG_SUCCESS && HG_Get_output(info->info.forward.handle, &out) == HG_SUCCESS) {
-        printf("%d\n", out.sum);
-        HG_Free_output(info->info.forward.handle, &out);
-    } else {
-        puts(HG_Error_to_string(info->ret));
-    }
+    sum_out_t out = {0};
+    hg_return_t ret = info->ret ? info->ret : HG_Get_output(info->info.forward.handle, &out);
+    printf("%d (%s)\n", out.sum, HG_Error_to_string(ret));
     *(int*)info->arg = 0;
-    return HG_SUCCESS;
+    return HG_Free_output(info->info.forward.handle, &out);
 }
 
 int main(int argc, char** argv) { /* server: hello ADDRESS    client: hello ADDRESS 2 3 */
@@ -34,12 +30,12 @@ int main(int argc, char** argv) { /* server: hello ADDRESS    client: hello ADDR
     hg_id_t id = MERCURY_REGISTER(hg, "sum", sum_in_t, sum_out_t, sum);
     hg_addr_t server = HG_ADDR_NULL;
     hg_handle_t handle = HG_HANDLE_NULL;
-    int running = argc == 2 && context != NULL;
+    int running = context != NULL;
     if (argc == 4) {
         HG_Addr_lookup2(hg, argv[1], &server);
         HG_Create(context, server, id, &handle);
-        running = HG_Forward(handle, done, &running,
-                             &(sum_in_t){.a = atoi(argv[2]), .b = atoi(argv[3])}) == HG_SUCCESS;
+        sum_in_t in = {.a = atoi(argv[2]), .b = atoi(argv[3])};
+        running = HG_Forward(handle, done, &running, &in) == HG_SUCCESS;
     }
     while (running) {
         HG_Progress(context, 100);        /* waits for something to happen, at most 100 ms */

@@ -29,19 +29,19 @@ server=$!
 answer=""
 for _ in $(seq 300); do
     answer="$(timeout 30 "$hello" "$address" 2 3 2>/dev/null)" || true
-    if [ "$answer" = 5 ] || ! kill -0 "$server"; then break; fi
+    if [ "$answer" = "5 (HG_SUCCESS)" ] || ! kill -0 "$server"; then break; fi
     sleep 0.1
 done
-[ "$answer" = 5 ] || { echo "FAILED: 2 + 3 is \"$answer\""; exit 1; }
+[ "$answer" = "5 (HG_SUCCESS)" ] || { echo "FAILED: 2 + 3 is \"$answer\""; exit 1; }
 answer="$(timeout 30 "$hello" "$address" -7 7)"
-[ "$answer" = 0 ] || { echo "FAILED: -7 + 7 is \"$answer\""; exit 1; }
+[ "$answer" = "0 (HG_SUCCESS)" ] || { echo "FAILED: -7 + 7 is \"$answer\""; exit 1; }
 echo "ok: sums"
 kill -9 "$server"
 wait "$server" 2>/dev/null || true
 server=""
 rc=0
 answer="$(timeout 30 "$hello" "$address" 2 3 2>&1)" || rc=$?
-if [ "$rc" = 124 ] || [ "$answer" = 5 ]; then
+if [ "$rc" = 124 ] || [ "$answer" = "5 (HG_SUCCESS)" ]; then
     echo "FAILED: without a server: status $rc, \"$answer\""
     exit 1
 fi
