@@ -49,6 +49,7 @@ void Connection::set_peer_pages(Mapping status, Mapping ready, std::uint32_t bit
     peer_sleep_ = &status_page_.at<StatusPage>(0)->sleep;
     peer_ready_ = ready_page_.at<ReadyMap>(0);
     peer_bit_ = bit;
+    rung_ = 0;  // the sleeps for which we have knocked so far were none of the peer's
     answered = true;
 }
 

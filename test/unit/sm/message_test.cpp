@@ -415,6 +415,23 @@ TEST_CASE("message: a sleeper is woken by a newcomer, by a large message, by the
     REQUIRE(settle([&] { return b->lost.size() == 1; }, b));
 }
 
+// Before the answer each message knocks, at a sleeper that is not seen yet. Those knocks must not
+// count as one for the first sleep that is seen.
+TEST_CASE("message: wakes the first sleep of a peer that was awake when it was called") {
+    Node a;
+    Node b;
+    exchange(a, b, {1, 1, 1}, Lane::unexpected);
+    // The answer is there, nothing is left to do.
+    REQUIRE(settle(
+        [&] { return !readable(a->plugin->wait_fd()) && !readable(b->plugin->wait_fd()); }, a, b));
+    REQUIRE(b->plugin->arm());
+    REQUIRE_FALSE(readable(b->plugin->wait_fd()));
+    TestOp op;
+    a.send(op, b, Lane::unexpected, 7, "x", 1);
+    CHECK(support::until([&] { return readable(b->plugin->wait_fd()); }));
+    CHECK(settle([&] { return b->messages.size() == 1 && op.done(); }, a, b));
+}
+
 TEST_CASE("message: what is posted after arm() wakes the poster itself") {
     NoAttach off;
     Node a(spec(100000));
