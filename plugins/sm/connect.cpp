@@ -105,8 +105,9 @@ Posted Context::try_connect(Peer& peer, std::uint8_t target, Connection*& made) 
         error = errno;
     }
     if (error != 0) {
-        slots_[entered.number].reset();
-        free_slots_.push_back(entered.number);
+        const std::uint32_t number = entered.number;
+        slots_[number].reset();
+        free_slots_.push_back(number);
         --connections_;
         // Too many descriptors on their way, for all of this user's processes: peers will take
         // them.

@@ -84,7 +84,8 @@ Memory memory_used() {
 std::vector<std::string> named_files(pid_t process) {
     std::set<std::string> found;
     const auto add = [&](const std::string& path) {
-        if (temporary(path)) {
+        // One that has lost its name already (the thread sanitizer has such) leaves nothing behind.
+        if (temporary(path) && !path.ends_with(" (deleted)")) {
             found.insert(path);
         }
     };

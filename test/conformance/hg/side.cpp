@@ -290,9 +290,11 @@ hg_return_t Call::callback(const struct hg_cb_info* info) {
             HG_Free_output(info->info.forward.handle, &b);
         }
     }
+    // Whoever waits for the count may destroy the call as soon as it is there.
+    const auto then = call.on_done;
     call.count_.fetch_add(1, std::memory_order_release);
-    if (call.on_done) {
-        call.on_done(call);
+    if (then) {
+        then(call);
     }
     return HG_SUCCESS;
 }
