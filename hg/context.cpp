@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -18,6 +19,24 @@ using na::Status;
 using Stage = Handle::Stage;
 
 constexpr auto kCloseTime = std::chrono::seconds(2);
+
+// Between polls while a context closes: what is on its way comes at once, and a peer that does not answer is not worth a
+// processor.
+class Pace {
+ public:
+    void next() {
+        if (++polls_ > kEager) {
+            std::this_thread::sleep_for(nap_);
+            nap_ = std::min(nap_ * 2, kLongest);
+        }
+    }
+
+ private:
+    static constexpr unsigned kEager = 256;
+    static constexpr std::chrono::microseconds kLongest{1000};
+    unsigned polls_ = 0;
+    std::chrono::microseconds nap_{10};
+};
 // Receives are posted in small steps, as they are needed, up to the budget: a handle that is used
 // often stays in the cache, and a context that gets few requests stays small.
 constexpr std::int32_t kPostStep = 16;
@@ -166,7 +185,7 @@ void Context::request_taken(Port& port) noexcept {
 Status Context::unpost() noexcept {
     accepting_.store(false, std::memory_order_seq_cst);
     const auto deadline = std::chrono::steady_clock::now() + kCloseTime;
-    for (;;) {
+    for (Pace pace;; pace.next()) {
         try {
             for (Handle* handle : handles_->all()) {
                 if (handle->stage() == Stage::posted) {
@@ -216,7 +235,7 @@ Result<bool> Context::close() {
     // Responses get time to leave; those that wait for a peer longer than that are given up.
     const auto deadline = std::chrono::steady_clock::now() + kCloseTime;
     bool last = false;
-    for (;;) {
+    for (Pace pace;; pace.next()) {
         poll();
         if (nothing_under_way()) {
             break;

@@ -21,8 +21,8 @@ using support::until;
 namespace {
 
 // Beyond any eager size, in several pieces of any pipeline.
-constexpr std::size_t kLong = 300'000;
-constexpr std::size_t kMemory = std::size_t{4} << 20;
+constexpr std::size_t kLong = 100'000;
+constexpr std::size_t kMemory = std::size_t{1} << 20;
 // How much of a transfer is looked at, at either end: all of it would take longer than the transfer.
 constexpr std::size_t kLook = 2000;
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <thread>
 
 #include <signal.h>
 #include <unistd.h>
@@ -53,6 +54,7 @@ class Victim {
 inline void loiter(Node& node, support::Link& link) {
     while (!link.readable()) {
         node.poll();
+        std::this_thread::yield();
     }
 }
 

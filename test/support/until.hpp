@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <thread>
 
 #include "support/options.hpp"
 
@@ -25,6 +26,8 @@ template <typename Done, typename... Pump>
             return false;
         }
         (pump(), ...);
+        // What is waited for may need this processor.
+        std::this_thread::yield();
     }
 }
 
