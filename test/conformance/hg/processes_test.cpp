@@ -164,10 +164,11 @@ TEST_CASE("a server goes on when clients are killed at any moment") {
         }));
     }
     Side server;
+    std::size_t kept = 3;
     const auto pump = [&] {
         server.pump();
         // Whom it still has to answer may be dead by now.
-        if (server.held().size() > 3) {
+        if (server.held().size() > kept) {
             for (const hg_handle_t h : server.held()) {
                 Blob out = blob(1, kLargest);
                 (void)HG_Respond(h, nullptr, nullptr, &out);
@@ -188,12 +189,7 @@ TEST_CASE("a server goes on when clients are killed at any moment") {
         }
         client->kill(SIGKILL);
     }
-    for (const hg_handle_t h : server.held()) {
-        Blob out = blob(1, 100'000);
-        (void)HG_Respond(h, nullptr, nullptr, &out);
-        HG_Destroy(h);
-    }
-    server.held().clear();
+    kept = 0;  // some may come yet: they were on their way
     REQUIRE(support::until([&] { return server.counters().rpc_req_recv_active_count == 0; }, pump));
     Side origin;
     const Addr to(origin, server.uri());
