@@ -216,6 +216,7 @@ TEST_CASE("two threads claim one handle, and one of them gets it") {
         const auto claim = [&](unsigned which) {
             ++ready;
             while (ready != 2) {
+                std::this_thread::yield();
             }
             rets[which] = call.forward();
         };
