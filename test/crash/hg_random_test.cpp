@@ -39,8 +39,9 @@ struct Mixture {
 TEST_CASE("servers are killed at random points", "[hg]") {
     const unsigned lives = 25 * support::options().rounds;
     for (const Waiting waiting : {Waiting::blocking, Waiting::busy}) {
+        const std::string name = support::lasting_host("crash-" + std::to_string(getpid()));
         Nursery servers([=](std::uint64_t, const std::string&, const std::function<void()>& ready) {
-            HgSide side({.waiting = waiting, .name = "crash-" + std::to_string(getppid())});
+            HgSide side({.waiting = waiting, .name = name});
             ready();
             for (;;) {
                 side.turn(100);
@@ -55,8 +56,7 @@ TEST_CASE("servers are killed at random points", "[hg]") {
             INFO((waiting == Waiting::busy ? "busy" : "blocking")
                  << ", life " << life << ", " << end << " calls, " << turns << " turns");
             const pid_t pid = servers.start(life, "", [&] { side.turn(1); });
-            const hg_addr_t server = side.peer(support::options().protocol + "://crash-" +
-                                               std::to_string(servers.pid()));
+            const hg_addr_t server = side.peer(support::options().protocol + "://" + name);
             {
                 Mixture mixture(side, server, random.next());
                 if (!until([&] { return mixture.done >= end; }, [&] { side.turn(5); })) {
