@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <new>
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
@@ -21,6 +22,8 @@ constexpr std::size_t kChunk = 32;
 constexpr std::size_t kMaxRequests = 1024;
 constexpr std::size_t kMinBounce = 8192;
 constexpr std::size_t kMaxPiece = std::size_t{1} << 30;
+constexpr std::int64_t kSettle = 50'000'000;          // ns: how long closing waits for connections
+constexpr std::int64_t kConnectionLook = 20'000'000;  // ns: rxm looks at them every 10 ms
 constexpr std::int64_t kFarewell = 20'000'000;  // ns: how long closing waits for what is under way
 
 std::size_t largest_of(const plugin::Caps& caps) noexcept {
@@ -41,6 +44,9 @@ Context::Context(Domain& domain, std::uint8_t id, std::unique_ptr<Endpoint> endp
       endpoint_(std::move(endpoint)) {}
 
 Error Context::open() {
+    if (domain_.provider().probe == Probe::process) {
+        processes_.reset(epoll_create1(EPOLL_CLOEXEC));  // if that fails, others look
+    }
     if (domain_.no_block()) {
         return Error{Status::success, {}};
     }
@@ -56,6 +62,9 @@ Error Context::open() {
     if (epoll_ctl(set_.get(), EPOLL_CTL_ADD, timer_.get(), &event) != 0) {
         return Error{Status::io_error, "cannot wait on a timer"};
     }
+    if (processes_) {
+        epoll_ctl(set_.get(), EPOLL_CTL_ADD, processes_.get(), &event);
+    }
     return Error{Status::success, {}};
 }
 
@@ -66,7 +75,28 @@ Context::~Context() {
             flush(*link);
         }
     }
-    // Not longer than the goodbyes take: what the core had under way it has ended.
+    see_off();
+    if (domain_.provider().forgets_requests) {
+        settle();
+    }
+    for (auto& [key, link] : links_) {
+        if (link->peer != nullptr) {
+            link->peer->links(id_).set(link->target, nullptr);
+            if (link->holds_source) {
+                sink_.release(*link->peer);
+            }
+        }
+    }
+    for (auto& [key, link] : links_) {
+        if (process_gone(*link)) {
+            remove_left(*link);
+        }
+    }
+    endpoint_.reset();
+}
+
+// Waits for what is under way, not longer than the goodbyes take: what the core had it has ended.
+void Context::see_off() noexcept {
     for (const std::int64_t end = now_ns() + kFarewell; under_way_ != 0 && now_ns() < end;) {
         fi_cq_data_entry entries[kBatch];
         const ssize_t n = fi_cq_read(endpoint_->cq(), entries, kBatch);
@@ -82,15 +112,26 @@ Context::~Context() {
             under_way_ -= token != nullptr && token->what == Token::What::request ? 1 : 0;
         }
     }
-    for (auto& [key, link] : links_) {
-        if (link->peer != nullptr) {
-            link->peer->links(id_).set(link->target, nullptr);
-            if (link->holds_source) {
-                sink_.release(*link->peer);
-            }
+}
+
+// Lets the provider take up the connections that were made to it.
+void Context::settle() noexcept {
+    const int fd = endpoint_->wait_fd();
+    const std::int64_t start = now_ns();
+    for (std::int64_t now = start; now - start < kSettle; now = now_ns()) {
+        // Its descriptor tells that there are some; without one they are found when it looks.
+        pollfd set{fd, POLLIN, 0};
+        if (fd >= 0 ? ::poll(&set, 1, 0) == 0 : now - start > kConnectionLook) {
+            break;
+        }
+        errno = 0;  // as in read_queue()
+        fi_cq_data_entry entries[kBatch];
+        fi_cq_err_entry error{};
+        if (fi_cq_read(endpoint_->cq(), entries, kBatch) == -FI_EAVAIL &&
+            fi_cq_readerr(endpoint_->cq(), &error, 0) < 0) {
+            break;
         }
     }
-    endpoint_.reset();
 }
 
 // --- requests
@@ -198,7 +239,7 @@ std::size_t Context::progress() {
         if (!work_.empty() || !transfers_.empty()) [[unlikely]] {
             events += do_work();
         }
-        if (!watched_.empty() && (polls_++ & 63) == 0) [[unlikely]] {
+        if ((!watched_.empty() || processes_) && (polls_++ & 63) == 0) [[unlikely]] {
             look_around();
         }
         if (!dead_.empty()) [[unlikely]] {

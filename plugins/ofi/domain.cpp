@@ -9,6 +9,7 @@
 #include "na/util/log.hpp"
 #include "plugins/ofi/context.hpp"
 #include "plugins/ofi/rma.hpp"
+#include "plugins/ofi/segments.hpp"
 #include "plugins/ofi/wire.hpp"
 
 namespace na::ofi {
@@ -21,6 +22,7 @@ constexpr std::size_t kWindowBytes = std::size_t{1} << 20;
 constexpr std::size_t kMinWindow = 8;
 constexpr std::size_t kMaxWindow = 256;
 constexpr int kPortTries = 64;
+constexpr int kNameTries = 64;
 
 // No exception leaves a plugin.
 template <typename T, typename Make>
@@ -57,6 +59,13 @@ Domain::Domain(const plugin::OpenSpec& spec, Choice choice)
         static_cast<std::uint16_t>(std::clamp(kWindowBytes / largest, kMinWindow, kMaxWindow));
     if (choice_.provider->naming == Naming::ip) {
         format_ = choice_.ip.address.format();
+    }
+}
+
+// Some may have died before anything was heard of them.
+Domain::~Domain() {
+    if (provider().probe == Probe::process) {
+        remove_stale_segments();
     }
 }
 
@@ -157,6 +166,9 @@ Result<bool> Domain::listen(std::uint16_t port) {
 
 Error Domain::open_endpoints(const plugin::OpenSpec& spec) {
     const auto explain = [&](const Error& e) {
+        if (ok(e.status)) {
+            return e;
+        }
         std::string text = e.message;
         if (e.status == Status::addrinuse && choice_.provider->naming == Naming::ip) {
             text = fmt::format(
@@ -178,8 +190,7 @@ Error Domain::open_endpoints(const plugin::OpenSpec& spec) {
     };
     if (choice_.provider->naming != Naming::ip) {
         if (choice_.provider->naming == Naming::text) {
-            address_ =
-                Address::of_bytes(Naming::text, choice_.name.empty() ? fresh_name() : choice_.name);
+            return explain(open_named());
         }
         const auto r = listen(0);
         return r ? Error{Status::success, {}} : explain(r.error());
@@ -195,6 +206,25 @@ Error Domain::open_endpoints(const plugin::OpenSpec& spec) {
         if (r.status() != Status::addrinuse || i >= tries) {
             endpoints_.clear();
             return explain(r.error());
+        }
+    }
+}
+
+// At the name that was asked for, or at one that is free: a process of the same id may have left
+// some.
+Error Domain::open_named() {
+    remove_stale_segments();
+    for (int tries = kNameTries;; --tries) {
+        address_ =
+            Address::of_bytes(Naming::text, choice_.name.empty() ? fresh_name() : choice_.name);
+        const auto r = listen(0);
+        if (r) {
+            return Error{Status::success, {}};
+        }
+        const bool taken = r.status() == Status::addrinuse || r.status() == Status::busy ||
+                           r.status() == Status::exist;
+        if (!taken || !choice_.name.empty() || tries == 0) {
+            return r.error();
         }
     }
 }

@@ -17,6 +17,7 @@ namespace na::ofi {
 
 class Domain final : public plugin::Domain {
  public:
+    ~Domain() override;
     static Result<std::unique_ptr<plugin::Domain>> open(const plugin::OpenSpec& spec);
 
     const plugin::Caps& caps() const noexcept override { return caps_; }
@@ -48,6 +49,7 @@ class Domain final : public plugin::Domain {
  private:
     Domain(const plugin::OpenSpec& spec, Choice choice);
     Error open_endpoints(const plugin::OpenSpec& spec);
+    Error open_named();
     Result<bool> listen(std::uint16_t port);
     EndpointSpec endpoint_spec() const noexcept;
     Result<std::unique_ptr<Endpoint>> listen_as(std::uint8_t id) const;

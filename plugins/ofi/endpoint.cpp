@@ -2,10 +2,12 @@
 #include "plugins/ofi/endpoint.hpp"
 
 #include <algorithm>
+#include <cerrno>
 
 #include <fmt/format.h>
 #include <rdma/fi_cm.h>
 
+#include "plugins/ofi/segments.hpp"
 #include "plugins/ofi/wire.hpp"
 
 namespace na::ofi {
@@ -68,9 +70,15 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
     if (rc != 0) {
         return failure(rc, "bind the endpoint");
     }
-    rc = fi_enable(ep);
-    if (rc != 0) {
-        return failure(rc, "listen");
+    if (choice.provider->naming == Naming::text) {
+        e->neighbour_name_ = source;
+        e->neighbour_ = open_neighbour(e->neighbour_name_);
+        if (e->neighbour_ == nullptr) {
+            return Error{Status::addrinuse, "this process has an endpoint of that name"};
+        }
+    }
+    if (Error error = e->listen(choice, source); !ok(error.status)) {
+        return error;
     }
     // Not before: shm of libfabric 1.17 has nowhere to keep it until the endpoint is enabled, and
     // crashes.
@@ -85,10 +93,6 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
     if (Error error = e->make_buffers(spec); !ok(error.status)) {
         return error;
     }
-    if (choice.provider->naming == Naming::text) {
-        e->neighbour_name_ = source;
-        e->neighbour_ = open_neighbour(e->neighbour_name_);
-    }
     return e;
 }
 
@@ -96,6 +100,27 @@ Endpoint::~Endpoint() {
     if (neighbour_ != nullptr) {
         close_neighbour(neighbour_name_, *neighbour_);
     }
+}
+
+Error Endpoint::listen(const Choice& choice, std::string_view source) {
+    if (choice.provider->probe != Probe::process) {
+        const int rc = fi_enable(ep_.get());
+        return rc == 0 ? Error{Status::success, {}} : failure(rc, "listen");
+    }
+    const std::string name(source.substr(0, source.find('\0')));
+    // The provider would take over what a dead process has left, which survivors may still have
+    // mapped.
+    remove_segment(name);
+    const SegmentGate gate(SegmentGate::As::maker);
+    if (const int rc = fi_enable(ep_.get()); rc != 0) {
+        return failure(rc, "listen");
+    }
+    segment_ = hold_segment(name);
+    if (!segment_) {
+        return Error{Status::io_error, fmt::format("cannot lock the shared memory /dev/shm/{}: {}",
+                                                   name, fi_strerror(errno))};
+    }
+    return Error{Status::success, {}};
 }
 
 Error Endpoint::make_buffers(const EndpointSpec& spec) {

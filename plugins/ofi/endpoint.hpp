@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "na/util/fd.hpp"
 #include "plugins/ofi/address.hpp"
 #include "plugins/ofi/fabric.hpp"
 #include "plugins/ofi/info.hpp"
@@ -67,6 +68,7 @@ class Endpoint {
 
  private:
     Endpoint(Naming naming, bool multi) : naming_(naming), multi_(multi) {}
+    Error listen(const Choice& choice, std::string_view source);
     Error make_buffers(const EndpointSpec& spec);
 
     const Naming naming_;
@@ -76,6 +78,7 @@ class Endpoint {
     std::unique_ptr<std::byte[]> memory_;
     FabricMr registration_;
     std::vector<ReceiveBuffer> buffers_;
+    util::UniqueFd segment_;  // holds it
     FabricAv av_;
     FabricCq cq_;
     FabricEp ep_;  // closed first

@@ -8,6 +8,7 @@
 
 #include "na/util/log.hpp"
 #include "plugins/ofi/context.hpp"
+#include "plugins/ofi/segments.hpp"
 
 namespace na::ofi {
 namespace {
@@ -157,6 +158,9 @@ void Context::bury_dead() {
             util::IntrusiveList<Link, &Link::age>::remove(*link);
             --stranger_count_;
         }
+        if (link->turn.linked()) {
+            util::IntrusiveList<Link, &Link::turn>::remove(*link);
+        }
         if (last_ == link) {
             last_ = nullptr;
         }
@@ -168,25 +172,79 @@ void Context::bury_dead() {
 // --- sessions
 // --------------------------------------------------------------------------------------------------------
 
-// A place in the provider's address vector.
-bool Context::reach(Link& link) noexcept {
+// A place in the provider's address vector. -FI_EAGAIN: not yet.
+ssize_t Context::reach(Link& link) noexcept {
     try {
         const std::string bytes = link.address.to_fabric(link.target);
         if (link.address.naming() == Naming::text) {
             link.neighbour = find_neighbour(bytes);
             if (link.neighbour == nullptr && link.address.process() == getpid()) {
-                return false;
+                return -FI_EHOSTUNREACH;
             }
         }
-        const int n = fi_av_insert(endpoint_->av(), bytes.data(), 1, &link.addr, 0, nullptr);
-        if (n != 1) {
-            link.addr = FI_ADDR_NOTAVAIL;
-            NA_LOG_WARNING(addr, "the provider refuses the address {}", link.address.text());
+        if (domain_.provider().probe == Probe::process) {
+            return reach_segment(link, bytes);
         }
-        return n == 1;
+        if (fi_av_insert(endpoint_->av(), bytes.data(), 1, &link.addr, 0, nullptr) == 1) {
+            return 0;
+        }
+        link.addr = FI_ADDR_NOTAVAIL;
+        NA_LOG_WARNING(addr, "the provider refuses the address {}", link.address.text());
     } catch (const std::bad_alloc&) {
-        return false;
     }
+    return -FI_EHOSTUNREACH;
+}
+
+// shm of libfabric 1.17 takes any name, and crashes at the first post if it found no segment.
+ssize_t Context::reach_segment(Link& link, const std::string& bytes) {
+    const std::string name = bytes.substr(0, bytes.find('\0'));
+    const SegmentOwner owner = segment_owner(name);
+    if (owner.state != SegmentOwner::State::alive) {
+        return -FI_EHOSTUNREACH;
+    }
+    for (Retired& r : retired_) {
+        if (r.bytes == bytes) {
+            if (r.segment != owner.file) {
+                return -FI_EAGAIN;  // its successor has the same name: not before the old one went
+            }
+            link.addr = r.addr;
+            link.segment = r.segment;
+            retired_.erase(retired_.begin() + (&r - retired_.data()));
+            return 0;
+        }
+    }
+    retired_.reserve(links_.size() + retired_.size());  // leave() must not fail
+    const int n = fi_av_insert(endpoint_->av(), bytes.data(), 1, &link.addr, 0, nullptr);
+    if (n == 1 && segment_owner(name).file == owner.file) {
+        link.segment = owner.file;
+        return 0;
+    }
+    if (n == 1) {  // it went away meanwhile
+        fi_av_remove(endpoint_->av(), &link.addr, 1, 0);
+    }
+    link.addr = FI_ADDR_NOTAVAIL;
+    return -FI_EHOSTUNREACH;
+}
+
+// The provider shall not keep a connection of the past.
+void Context::leave(Link& link) noexcept {
+    if (link.addr == FI_ADDR_NOTAVAIL) {
+        return;
+    }
+    bool removed = true;
+    // (A neighbour's is a plain pointer, of no use once that has closed.)
+    if (domain_.provider().probe == Probe::process && link.neighbour == nullptr) {
+        try {
+            retired_.push_back({link.addr, link.segment, link.address.to_fabric(link.target), 0});
+            removed = false;
+        } catch (const std::bad_alloc&) {
+        }
+    }
+    if (removed) {
+        fi_av_remove(endpoint_->av(), &link.addr, 1, 0);
+    }
+    link.addr = FI_ADDR_NOTAVAIL;
+    link.neighbour.reset();
 }
 
 void Context::set_cookie(Link& link, std::uint64_t cookie) {
@@ -200,8 +258,7 @@ void Context::set_cookie(Link& link, std::uint64_t cookie) {
     }
 }
 
-// Back to the beginning. The address is given up too: the provider shall not keep a connection of
-// the past.
+// Back to the beginning. The address is given up too.
 void Context::forget_session(Link& link) noexcept {
     if (link.in_cookie != 0) {
         cookies_.erase(link.in_cookie);
@@ -211,17 +268,13 @@ void Context::forget_session(Link& link) noexcept {
     link.offer = link.their_offer = link.out_cookie = 0;
     link.blocked_since = link.probe_end = link.next_probe = 0;
     link.probe.reset();
-    link.process.reset();
+    unwatch_process(link);
     link.due &= static_cast<std::uint8_t>(
         ~(Link::kHello | Link::kConfirm | Link::kCheck | Link::kCredit | Link::kBye));
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
         link.sent[lane] = link.acked[lane] = link.taken[lane] = link.told[lane] = 0;
     }
-    if (link.addr != FI_ADDR_NOTAVAIL) {
-        fi_av_remove(endpoint_->av(), &link.addr, 1, 0);
-        link.addr = FI_ADDR_NOTAVAIL;
-        link.neighbour.reset();
-    }
+    leave(link);
     if (last_ == &link) {
         last_ = nullptr;
     }
@@ -261,6 +314,9 @@ void Context::greet(Link& link) noexcept {
 void Context::lost(Link& link, Status why) {
     ++stats_.lost;
     NA_LOG_INFO(addr, "the session with {} ended", link.address.text());
+    if (process_gone(link)) {
+        remove_left(link);
+    }
     // Copied messages are the provider's; the operations are over. Pieces of transfers end with
     // their transfer.
     while (Request* r = link.requests.front()) {
@@ -289,6 +345,7 @@ void Context::lost(Link& link, Status why) {
     forget_session(link);
     link.wants = false;
     link.doomed = false;
+    link.audited = false;
     if (link.peer != nullptr && !was_up && other_link_up(link)) {
         // Not the peer is gone, this context of it never was there: what is posted to it fails for
         // a while.
@@ -300,6 +357,13 @@ void Context::lost(Link& link, Status why) {
         }
     }
     remove_if_idle(link);
+}
+
+void Context::knows(Link& link) noexcept {
+    if (!link.turn.linked()) {
+        audit_some();
+        known_.push_back(link);
+    }
 }
 
 bool Context::other_link_up(const Link& link) const noexcept {
@@ -470,6 +534,7 @@ void Context::on_welcome(Link& link, const Card& card) noexcept {
     }
     ++stats_.sessions;
     link.state = Link::State::up;
+    knows(link);
     link.out_cookie = card.number;
     link.window = card.window;
     if (link.peer != nullptr) {
@@ -522,6 +587,7 @@ void Context::on_confirm(const Header& h, const Card& card) {
     link->window = card.window;
     link->peer->set_contexts(card.contexts);
     link->state = Link::State::up;
+    knows(*link);
     link->heard = 0;
     link->due &= static_cast<std::uint8_t>(~(Link::kHello | Link::kConfirm));
     watch_process(*link);

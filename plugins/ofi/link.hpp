@@ -65,8 +65,10 @@ struct Link {
     bool wants = false;         // a post was answered `again`
     bool doomed = false;        // to be ended in progress()
     bool dying = false;
+    bool audited = false;  // asked for a sign of life, though nobody waits for it
     Peer* peer = nullptr;  // null: nobody here refers to the peer
     fi_addr_t addr = FI_ADDR_NOTAVAIL;
+    ino_t segment = 0;                     // Probe::process: that which `addr` is about
     std::shared_ptr<Neighbour> neighbour;  // Naming::text, and the peer is in this process
 
     // Session.
@@ -102,6 +104,7 @@ struct Link {
     util::ListHook work;     // something is to be done in the next progress()
     util::ListHook watched;  // the peer's death matters
     util::ListHook age;      // strangers: oldest first
+    util::ListHook turn;     // those that were up: next to be audited first
 
     bool starved(std::size_t lane) const noexcept {
         return static_cast<std::uint16_t>(sent[lane] - acked[lane]) >= window;

@@ -22,6 +22,7 @@
 
 #include "na/util/log.hpp"
 #include "plugins/ofi/context.hpp"
+#include "plugins/ofi/segments.hpp"
 
 namespace na::ofi {
 namespace {
@@ -110,6 +111,10 @@ bool Context::arm() {
     if (!watched_.empty()) {
         set_timer(now_ns() + (greeting_ ? kLook : kCall / 3));
     }
+    if (std::any_of(retired_.begin(), retired_.end(),
+                    [](const Retired& r) { return r.looks != 0; })) {
+        set_timer(now_ns() + kLook);
+    }
     if (full_ || !transfers_.empty() || endpoint_->starved()) {
         set_timer(now_ns() + kRetry);
     } else if (!work_.empty()) {
@@ -139,14 +144,22 @@ void Context::look_around() {
         return;
     }
     next_look_ = now + kLook;
+    if (processes_) {
+        look_at_processes();
+    }
+    if (!retired_.empty()) {
+        look_at_retired();
+    }
     greeting_ = false;
     for (Link* link = watched_.front(); link != nullptr;) {
         Link* next = watched_.next(*link);
         if (link->heard == 0) {
             link->heard = now;
+            link->audited = false;
         }
-        const bool matters = link->awaited != 0 || link->wants || !link->requests.empty() ||
-                             link->due != 0 || link->state == Link::State::greeting;
+        const bool matters = link->audited || link->awaited != 0 || link->wants ||
+                             !link->requests.empty() || link->due != 0 ||
+                             link->state == Link::State::greeting;
         if (!matters) {
             util::IntrusiveList<Link, &Link::watched>::remove(*link);
         } else if (!link->dying) {
@@ -154,6 +167,48 @@ void Context::look_around() {
             greeting_ = greeting_ || link->state == Link::State::greeting;
         }
         link = next;
+    }
+}
+
+// Those that have ended, whether somebody waits for them or not: what the provider has of them is
+// much.
+void Context::look_at_processes() {
+    epoll_event event{};
+    // One at a time: the end of one may take other links along.
+    while (epoll_wait(processes_.get(), &event, 1, 0) == 1) {
+        Link& link = *static_cast<Link*>(event.data.ptr);
+        lost(link, Status::hostunreach);
+    }
+}
+
+void Context::look_at_retired() noexcept {
+    constexpr unsigned kLooks = 2;  // with the queue read in between
+    for (std::size_t i = 0; i < retired_.size();) {
+        Retired& r = retired_[i];
+        const SegmentOwner owner = segment_owner(std::string(r.bytes.c_str()));
+        if (owner.state == SegmentOwner::State::unknown ||
+            (owner.state == SegmentOwner::State::alive && owner.file == r.segment)) {
+            ++i;
+        } else if (++r.looks < kLooks) {
+            ++i;
+        } else {
+            fi_av_remove(endpoint_->av(), &r.addr, 1, 0);
+            retired_.erase(retired_.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+    }
+}
+
+// Peers that die while nobody waits for them are not missed, and their links would stay. So whoever
+// comes makes room: for each new link two others are asked for a sign of life.
+void Context::audit_some() noexcept {
+    for (int n = 0; n < 2 && !known_.empty(); ++n) {
+        Link& link = *known_.pop_front();
+        known_.push_back(link);
+        if (link.state == Link::State::up && !link.self && !link.watched.linked()) {
+            link.heard = now_ns();
+            link.audited = true;
+            watch(link);
+        }
     }
 }
 
@@ -225,35 +280,75 @@ void Context::probe(Link& link, std::int64_t now) {
     }
 }
 
+namespace {
+
+std::string segment_name(const Link& link) {
+    std::string name = link.address.to_fabric(link.target);
+    name.resize(name.find('\0'));
+    return name;
+}
+
+}  // namespace
+
 // Probe::process: a descriptor of the peer's process, which tells its end.
 void Context::watch_process(Link& link) {
     if (domain_.provider().probe != Probe::process || link.process) {
         return;
     }
-    const int pid = link.address.process();
 #ifdef SYS_pidfd_open
-    if (pid > 0) {
-        link.process.reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    try {
+        const std::string name = segment_name(link);
+        const pid_t pid = segment_owner(name).process;
+        if (pid > 0) {
+            link.process.reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+        }
+        // It may have died before, and the number be another's.
+        if (link.process && segment_owner(name).process != pid) {
+            link.process.reset();
+        }
+    } catch (const std::bad_alloc&) {
     }
 #endif
-    if (link.process && set_) {
+    if (link.process && processes_) {
         epoll_event event{};
-        event.events = EPOLLIN | EPOLLONESHOT;
-        event.data.fd = link.process.get();
-        epoll_ctl(set_.get(), EPOLL_CTL_ADD, link.process.get(), &event);
+        event.events = EPOLLIN;
+        event.data.ptr = &link;
+        epoll_ctl(processes_.get(), EPOLL_CTL_ADD, link.process.get(), &event);
     }
 }
 
+// Closing the descriptor would not do where a forked child has it, too.
+void Context::unwatch_process(Link& link) noexcept {
+    if (link.process && processes_) {
+        epoll_ctl(processes_.get(), EPOLL_CTL_DEL, link.process.get(), nullptr);
+    }
+    link.process.reset();
+}
+
 bool Context::process_gone(Link& link) noexcept {
-    if (domain_.provider().probe != Probe::process) {
+    if (domain_.provider().probe != Probe::process || link.self) {
         return false;
     }
     if (link.process) {
         pollfd set{link.process.get(), POLLIN, 0};
         return ::poll(&set, 1, 0) > 0;
     }
-    const int pid = link.address.process();
-    return pid > 0 && kill(pid, 0) != 0 && errno == ESRCH;
+    try {
+        const std::string name = segment_name(link);
+        const SegmentOwner owner = segment_owner(name);
+        if (owner.process > 0) {  // not when it was greeted
+            watch_process(link);
+        }
+        return owner.state == SegmentOwner::State::dead ||
+               owner.state == SegmentOwner::State::missing;
+    } catch (const std::bad_alloc&) {
+    }
+    return false;
+}
+
+// What a process that is no more has left of shared memory.
+void Context::remove_left(const Link& link) noexcept {
+    remove_segments(link.address.name());
 }
 
 }  // namespace na::ofi

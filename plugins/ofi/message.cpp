@@ -86,8 +86,11 @@ Posted Context::send(Op& op) {
 // come for `op`.
 ssize_t Context::transmit(Link& link, const std::byte* bytes, std::size_t size, Op* op,
                           bool& pending) noexcept {
-    if (link.addr == FI_ADDR_NOTAVAIL && !reach(link)) [[unlikely]] {
-        return -FI_EHOSTUNREACH;
+    if (link.addr == FI_ADDR_NOTAVAIL) [[unlikely]] {
+        if (const ssize_t rc = reach(link); rc != 0) {
+            full_ = full_ || rc == -FI_EAGAIN;
+            return rc;
+        }
     }
     const HoldOpen hold(link.neighbour.get());
     if (hold.closed()) [[unlikely]] {

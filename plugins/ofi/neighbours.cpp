@@ -22,8 +22,7 @@ Table& table() {
 std::shared_ptr<Neighbour> open_neighbour(const std::string& name) {
     auto made = std::make_shared<Neighbour>();
     const std::lock_guard guard(table().mutex);
-    table().open[name] = made;
-    return made;
+    return table().open.try_emplace(name, made).second ? made : nullptr;
 }
 
 std::shared_ptr<Neighbour> find_neighbour(const std::string& name) {

@@ -38,7 +38,8 @@ class HoldOpen {
     Neighbour* const neighbour_;
 };
 
-// The endpoint opens: others may find it. Its owner closes it with close_neighbour().
+// The endpoint opens: others may find it. Its owner closes it with close_neighbour(). Null: there
+// is one of that name.
 std::shared_ptr<Neighbour> open_neighbour(const std::string& name);
 // Null: no such endpoint in this process.
 std::shared_ptr<Neighbour> find_neighbour(const std::string& name);

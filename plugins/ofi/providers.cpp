@@ -21,12 +21,14 @@ constexpr Provider kProviders[] = {
         .protocol = "tcp",
         .fabric = "tcp;ofi_rxm",
         .probe = Probe::tcp,
+        .forgets_requests = true,
         .remark = "where tcp has no reliable datagrams",
     },
     {
         .protocol = "tcp;ofi_rxm",
         .fabric = "tcp;ofi_rxm",
         .probe = Probe::tcp,
+        .forgets_requests = true,
     },
     {
         .protocol = "verbs",

@@ -36,7 +36,9 @@ struct Provider {
         true;            // puts complete when they are visible at the target (FI_DELIVERY_COMPLETE)
     bool inject = true;  // what is injected leaves at once, and not only with later progress
     bool rma_errors = true;  // a put or get that the target refuses is reported, and not forgotten
-    bool by_default = true;  // listed among the protocols; others only when asked for
+    // Closes with connection requests that nobody looked at, and leaves their sockets open.
+    bool forgets_requests = false;
+    bool by_default = true;        // listed among the protocols; others only when asked for
     std::string_view remark = {};  // why it is as it is
 };
 

@@ -93,8 +93,10 @@ ssize_t Context::post_pieces(Transfer& t) noexcept {
 
 ssize_t Context::post_piece(Transfer& t) noexcept {
     Link& link = *t.link;
-    if (link.addr == FI_ADDR_NOTAVAIL && !reach(link)) [[unlikely]] {
-        return -FI_EHOSTUNREACH;
+    if (link.addr == FI_ADDR_NOTAVAIL) [[unlikely]] {
+        if (const ssize_t rc = reach(link); rc != 0) {
+            return rc;
+        }
     }
     const HoldOpen hold(link.neighbour.get());
     if (hold.closed()) [[unlikely]] {

@@ -29,6 +29,9 @@ std::uint64_t window_of(Kind kind) {
 }  // namespace
 
 TEST_CASE("a client is killed in the middle of its calls", "[hg]") {
+    if (!may_die_at_work()) {
+        return;
+    }
     support::Random random(support::options().seed);
     for (unsigned round = 0; round < support::options().rounds; ++round) {
         for (const Kind kind : kKinds) {
@@ -60,6 +63,9 @@ TEST_CASE("a client is killed in the middle of its calls", "[hg]") {
 }
 
 TEST_CASE("clients are killed one after the other", "[hg]") {
+    if (!may_die_at_work()) {
+        return;
+    }
     const unsigned clients = 100 * support::options().rounds;
     // Descriptors that a server has for itself: buffers from the library's allocator among them.
     constexpr std::size_t kOwn = 40;

@@ -37,6 +37,9 @@ struct Mixture {
 }  // namespace
 
 TEST_CASE("servers are killed at random points", "[hg]") {
+    if (!may_die_at_work()) {
+        return;
+    }
     const unsigned lives = 25 * support::options().rounds;
     for (const Waiting waiting : {Waiting::blocking, Waiting::busy}) {
         const std::string name = support::lasting_host("crash-" + std::to_string(getpid()));
@@ -81,6 +84,9 @@ TEST_CASE("servers are killed at random points", "[hg]") {
 }
 
 TEST_CASE("clients are killed at random points", "[hg]") {
+    if (!may_die_at_work()) {
+        return;
+    }
     const unsigned lives = 25 * support::options().rounds;
     for (const Waiting waiting : {Waiting::blocking, Waiting::busy}) {
         Nursery clients([=](std::uint64_t seed, const std::string& uri,

@@ -45,6 +45,12 @@ Memory memory_used();
 
 // The files in places for temporary ones that `process` has open or mapped by name.
 std::vector<std::string> named_files(pid_t process);
+// Endpoints of the transport under test are such files while they are open (libfabric's shm): then
+// those of the dead must go when the survivors have noticed. Others have none at any time.
+bool endpoints_are_files();
+// Whether a process may die at any point of what it does without taking others along. If not, the
+// case is skipped, with the reason: it has to return.
+bool may_die_at_work();
 
 // The abstract sockets whose name has `process`, or `word`, in it as a whole word.
 std::vector<std::string> abstract_sockets(pid_t process);

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "plugins/ofi/segments.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <ctime>
+#include <memory>
+#include <string_view>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "na/util/log.hpp"
+#include "plugins/ofi/neighbours.hpp"
+
+namespace na::ofi {
+namespace {
+
+constexpr const char* kDirectory = "/dev/shm";  // where shm_open() has its files
+constexpr unsigned kPatience = 20;              // tries, half a millisecond apart
+
+std::string path_of(std::string_view name) {
+    return std::string(kDirectory) + "/" + std::string(name);
+}
+
+struct flock whole_file(short type) noexcept {
+    struct flock lock {};
+    lock.l_type = type;
+    lock.l_whence = SEEK_SET;
+    return lock;
+}
+
+util::UniqueFd open_segment(const std::string& path, int flags) noexcept {
+    // Not what somebody else has put there: a link, or a pipe that would be waited for.
+    return util::UniqueFd(open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+}
+
+SegmentOwner owner_of(int fd) noexcept {
+    struct flock lock = whole_file(F_WRLCK);
+    struct stat file {};
+    if (fcntl(fd, F_GETLK, &lock) != 0 || fstat(fd, &file) != 0) {
+        return {};
+    }
+    SegmentOwner owner{.state = SegmentOwner::State::dead, .file = file.st_ino};
+    if (lock.l_type != F_UNLCK) {
+        owner.state = SegmentOwner::State::alive;
+        owner.process = lock.l_pid > 0 ? lock.l_pid : 0;
+    }
+    return owner;
+}
+
+SegmentOwner look_up(const std::string& path) noexcept {
+    const util::UniqueFd fd = open_segment(path, O_RDWR);  // to write: as the provider will
+    if (fd) {
+        return owner_of(fd.get());
+    }
+    return {.state = errno == ENOENT ? SegmentOwner::State::missing : SegmentOwner::State::unknown};
+}
+
+bool is_ours(std::string_view name) {
+    return find_neighbour(std::string(name) + '\0') != nullptr;  // as libfabric has it
+}
+
+// In the gate, as a judge.
+void remove_if_dead(std::string_view name) {
+    if (is_ours(name)) {
+        return;
+    }
+    const std::string path = path_of(name);
+    const util::UniqueFd fd = open_segment(path, O_RDONLY);
+    struct stat file {};
+    if (!fd || fstat(fd.get(), &file) != 0 || !S_ISREG(file.st_mode) || file.st_uid != geteuid() ||
+        owner_of(fd.get()).state != SegmentOwner::State::dead) {
+        return;
+    }
+    if (unlink(path.c_str()) == 0) {
+        NA_LOG_INFO(cls, "removed {}: its process is dead", path);
+    }
+}
+
+// Calls `visit` with the name of each file.
+template <typename Visit>
+void for_each_file(Visit&& visit) {
+    struct Close {
+        void operator()(DIR* d) const noexcept { closedir(d); }
+    };
+    const std::unique_ptr<DIR, Close> all(opendir(kDirectory));
+    while (const dirent* entry = all == nullptr ? nullptr : readdir(all.get())) {
+        visit(std::string_view(entry->d_name));
+    }
+}
+
+bool number(std::string_view& text, int& value) noexcept {
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool good = error == std::errc{} && value >= 0 && stop != text.data();
+    text.remove_prefix(good ? static_cast<std::size_t>(stop - text.data()) : 0);
+    return good;
+}
+
+// ".1": the segment of context 1.
+bool is_context(std::string_view rest) noexcept {
+    int n = 0;
+    if (!rest.starts_with('.')) {
+        return false;
+    }
+    rest.remove_prefix(1);
+    return number(rest, n) && rest.empty();
+}
+
+// The process in a name that we made up: "<process>-<number>", with or without a context. 0: it is
+// none of ours.
+pid_t maker(std::string_view name) noexcept {
+    int process = 0;
+    int n = 0;
+    if (!number(name, process) || !name.starts_with('-')) {
+        return 0;
+    }
+    name.remove_prefix(1);
+    return number(name, n) && (name.empty() || is_context(name)) ? process : 0;
+}
+
+}  // namespace
+
+SegmentGate::SegmentGate(As as, unsigned tries) noexcept
+    : directory_(open(kDirectory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    const int lock = (as == As::maker ? LOCK_SH : LOCK_EX) | LOCK_NB;
+    while (directory_ && !(entered_ = flock(directory_.get(), lock) == 0) && tries-- != 0) {
+        const timespec moment{.tv_sec = 0, .tv_nsec = 500'000};
+        nanosleep(&moment, nullptr);
+    }
+}
+
+util::UniqueFd hold_segment(const std::string& name) noexcept {
+    try {
+        util::UniqueFd fd = open_segment(path_of(name), O_RDWR);
+        struct flock lock = whole_file(F_WRLCK);
+        return fd && fcntl(fd.get(), F_SETLK, &lock) == 0 ? std::move(fd) : util::UniqueFd();
+    } catch (const std::bad_alloc&) {
+        return {};
+    }
+}
+
+SegmentOwner segment_owner(const std::string& name) noexcept {
+    try {
+        if (is_ours(name)) {
+            return {.state = SegmentOwner::State::alive};
+        }
+        const std::string path = path_of(name);
+        SegmentOwner owner = look_up(path);
+        if (owner.state != SegmentOwner::State::alive) {
+            const SegmentGate gate(SegmentGate::As::judge);
+            owner = gate.entered() ? look_up(path) : SegmentOwner{};
+        }
+        return owner;
+    } catch (const std::bad_alloc&) {
+        return {};
+    }
+}
+
+void remove_segment(const std::string& name) noexcept {
+    try {
+        const SegmentGate gate(SegmentGate::As::judge, kPatience);
+        if (gate.entered()) {
+            remove_if_dead(name);
+        }
+    } catch (const std::bad_alloc&) {
+    }
+}
+
+void remove_segments(const std::string& name) noexcept {
+    try {
+        const SegmentGate gate(SegmentGate::As::judge, kPatience);
+        if (!gate.entered()) {
+            return;
+        }
+        for_each_file([&](std::string_view file) {
+            if (file == name || (file.starts_with(name) && is_context(file.substr(name.size())))) {
+                remove_if_dead(file);
+            }
+        });
+    } catch (const std::bad_alloc&) {
+    }
+}
+
+void remove_stale_segments() noexcept {
+    try {
+        const SegmentGate gate(SegmentGate::As::judge, kPatience);
+        if (!gate.entered()) {
+            return;
+        }
+        for_each_file([](std::string_view file) {
+            const pid_t process = maker(file);
+            // Another program may use such names without our locks: then its process must be gone,
+            // too.
+            if (process > 0 && process != getpid() && kill(process, 0) != 0 && errno == ESRCH) {
+                remove_if_dead(file);
+            }
+        });
+    } catch (const std::bad_alloc&) {
+    }
+}
+
+}  // namespace na::ofi

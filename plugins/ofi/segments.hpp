@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Segments of shared memory: the provider keeps one per endpoint, a file under the endpoint's name,
+// and leaves it when its process is killed.
+//
+// While an endpoint is open, its process holds a record lock on the file. The kernel gives that up
+// with the process, however it ends, and tells others whose it is: so a name's owner can be found
+// whatever the name says, and what nobody holds may be removed. A process id alone would not do: it
+// may be another process by now, and means something else in another pid namespace.
+//
+// A segment has its lock a moment after its name. So whoever makes one, and whoever concludes from
+// a missing lock, does that in the gate: a lock on the directory, shared for the first, exclusive
+// for the second. Nobody waits long: who finds it taken concludes nothing.
+//
+// A process does not see its own locks, and loses them when it closes any descriptor of the file:
+// the table of neighbours knows its endpoints, before they have a segment.
+#pragma once
+
+#include <string>
+
+#include <sys/types.h>
+
+#include "na/util/fd.hpp"
+
+namespace na::ofi {
+
+class SegmentGate {
+ public:
+    enum class As { maker, judge };
+    explicit SegmentGate(As as, unsigned tries = 0) noexcept;
+    // Judges: nobody is making a segment. False: that cannot be told now.
+    bool entered() const noexcept { return entered_; }
+
+ private:
+    util::UniqueFd directory_;
+    bool entered_ = false;
+};
+
+// In the gate, after the segment was made. The lock goes with the descriptor. None: there is no
+// such segment.
+util::UniqueFd hold_segment(const std::string& name) noexcept;
+
+struct SegmentOwner {
+    enum class State {
+        alive,
+        dead,     // the segment is there, nobody holds it
+        missing,  // no segment
+        unknown,
+    };
+    State state = State::unknown;
+    ino_t file = 0;  // alive, dead: which segment; another one after a restart under the same name
+    pid_t process = 0;  // alive: the owner; 0: this process, or in another pid namespace
+};
+SegmentOwner segment_owner(const std::string& name) noexcept;
+
+// Removes the segment `name`, unless somebody holds it.
+void remove_segment(const std::string& name) noexcept;
+// That, and those of further contexts.
+void remove_segments(const std::string& name) noexcept;
+// Those of this user whose names tell that they were made by processes which are no more.
+void remove_stale_segments() noexcept;
+
+}  // namespace na::ofi
