@@ -258,6 +258,9 @@ TEST_CASE("a stopped peer is killed that large messages wait for", "[na]") {
 }
 
 TEST_CASE("a peer is killed in the middle of large messages to it", "[na]") {
+    if (!may_die_at_work()) {
+        return;
+    }
     support::Random random(support::options().seed);
     for_all_setups([&](const Setup& setup, std::uint64_t) {
         NaScene scene(setup, {.waiting = setup.waiting, .max_message = kLarge},
@@ -298,6 +301,9 @@ TEST_CASE("a peer is killed in the middle of large messages to it", "[na]") {
 }
 
 TEST_CASE("a peer is killed in the middle of large messages from it", "[na]") {
+    if (!may_die_at_work()) {
+        return;
+    }
     support::Random random(support::options().seed);
     for_all_setups([&](const Setup& setup, std::uint64_t) {
         std::uint64_t received = 0;

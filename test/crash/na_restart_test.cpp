@@ -63,6 +63,9 @@ TEST_CASE("a peer that was killed comes back under its name", "[na]") {
 }
 
 TEST_CASE("peers are killed one after the other", "[na]") {
+    if (!may_die_at_work()) {
+        return;
+    }
     const unsigned clients = 100 * support::options().rounds;
     for (const Waiting waiting : {Waiting::blocking, Waiting::busy}) {
         // Each dies with something else unfinished.
@@ -106,9 +109,7 @@ TEST_CASE("peers are killed one after the other", "[na]") {
                 kNotice, [&] { return count_descriptors() <= descriptors; }, pump));
             const Memory now = memory_used();
             CHECK(now.mappings <= memory.mappings + 16);
-            // TODO(ofi): over libfabric some 2 KiB of heap stay per killed client. Whose are they?
-            const bool ours = support::options().protocol.find("na+sm") != std::string::npos;
-            CHECK(now.heap <= memory.heap + 64 * 1024 + clients * (ours ? 512 : 4096));
+            CHECK(now.heap <= memory.heap + 64 * 1024 + clients * 512);
             CHECK(inbox.pings() == clients);
             inbox.close();
         }

@@ -59,6 +59,9 @@ void for_all_setups(Case&& run) {
 }  // namespace
 
 TEST_CASE("a peer is killed in the middle of puts and gets of its memory", "[na]") {
+    if (!may_die_at_work()) {
+        return;
+    }
     unsigned interrupted = 0;
     for_all_setups([&](const Setup& setup, bool put, std::uint64_t turns) {
         NaScene scene(setup, {.waiting = setup.waiting}, [](NaSide& side, Link& link, na_addr_t*) {
