@@ -136,6 +136,37 @@ TEST_CASE("sends that wait for room can be canceled, and then do not arrive",
     CHECK(arrived == sent);
 }
 
+TEST_CASE("a canceled send does not arrive, one that arrives was not canceled", "[cancel]") {
+    Pair p;
+    const std::size_t payload = GENERATE(64, 3000);
+    Buffer out(p.a);
+    Buffer in(p.b);
+    Op send(p.a);
+    Op recv(p.b);
+    const std::size_t total = fill_message(p.a, out, payload, 1);
+    unsigned arrived = 0;
+    unsigned sent = 0;
+    recv.on_result = [&](Op& op, const Result& r) {
+        if (r.ret == NA_SUCCESS) {
+            ++arrived;
+            REQUIRE(op.recv_unexpected(in) == NA_SUCCESS);
+        }
+    };
+    REQUIRE(recv.recv_unexpected(in) == NA_SUCCESS);
+    for (unsigned i = 0; i < 100; ++i) {
+        REQUIRE(send.send_unexpected(out, total, p.to_b, i) == NA_SUCCESS);
+        if (i != 0) {  // the first one waits for the connection
+            REQUIRE(send.cancel() == NA_SUCCESS);
+        }
+        REQUIRE(until([&] { return send.done(); }, [&] { p.pump(); }));
+        sent += send.ret() == NA_SUCCESS ? 1 : 0;
+        send.reset();
+    }
+    REQUIRE(until([&] { return arrived >= sent; }, [&] { p.pump(); }));
+    settle([&] { p.pump(); });
+    CHECK(arrived == sent);
+}
+
 TEST_CASE("transfers end once when canceled", "[cancel]") {
     Pair p;
     std::vector<std::byte> here(1 << 20);
