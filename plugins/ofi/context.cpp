@@ -189,6 +189,9 @@ void Context::finish(Request& r) noexcept {
     r.transfer = nullptr;
     r.link = nullptr;
     r.bounced = false;
+    if (r.debtor != FI_ADDR_NOTAVAIL) [[unlikely]] {
+        pay(r);
+    }
     --under_way_;
     free_.push_front(r);
 }
@@ -383,8 +386,8 @@ void Context::cancel(Op& op) {
     if (link == nullptr) {
         return;
     }
-    // The provider keeps our copy and will deliver it: the operation ends now, and truthfully. Who is
-    // told "canceled" relies on it that the message does not arrive.
+    // The provider keeps our copy and will deliver it: the operation ends now, and truthfully. Who
+    // is told "canceled" relies on it that the message does not arrive.
     for (Request* r = link->requests.front(); r != nullptr; r = link->requests.next(*r)) {
         if (r->op == &op) {
             r->op = nullptr;

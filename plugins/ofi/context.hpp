@@ -3,13 +3,14 @@
 //
 //   context.cpp   life, progress, completions      handshake.cpp  sessions: who is who
 //   message.cpp   messages and flow control        liveness.cpp   waiting, and peers that die
-//   rma.cpp       puts and gets
+//   places.cpp    the provider's addresses       rma.cpp        puts and gets
 //
 // The core serialises all calls (na/plugin.hpp).
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -76,9 +77,6 @@ class Context final : public plugin::Context {
     bool other_link_up(const Link& link) const noexcept;
     void remove_if_idle(Link& link);
     void bury_dead();
-    ssize_t reach(Link& link) noexcept;
-    ssize_t reach_segment(Link& link, const std::string& bytes);
-    void leave(Link& link) noexcept;
     bool attach(Link& link);
     bool flush(Link& link) noexcept;
     bool send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint64_t number) noexcept;
@@ -88,6 +86,14 @@ class Context final : public plugin::Context {
     void on_confirm(const Header& h, const Card& card);
     void on_check(const Header& h, const Card& card);
     void on_reset(const Header& h, const Card& card);
+
+    // places.cpp
+    ssize_t reach(Link& link) noexcept;
+    ssize_t reach_segment(Link& link, const std::string& bytes);
+    void leave(Link& link) noexcept;
+    void pay(Request& r) noexcept;
+    void look_at_retired() noexcept;
+    bool retiring() const noexcept;
 
     // message.cpp
     plugin::Posted not_up(Link& link) noexcept;
@@ -108,13 +114,13 @@ class Context final : public plugin::Context {
     void end_if_done(Transfer& t);
     void fail_forgotten(Link& link);
     void cancel_transfer(Transfer& t);
+    std::optional<plugin::Posted> blocked_by_debts(Link& link) noexcept;
 
     // liveness.cpp
     void watch(Link& link) noexcept;
     void blocked(Link& link) noexcept;
     void look_around();
     void look_at_processes();
-    void look_at_retired() noexcept;
     void audit_some() noexcept;
     void check_link(Link& link, std::int64_t now);
     void probe(Link& link, std::int64_t now);
@@ -144,14 +150,17 @@ class Context final : public plugin::Context {
     std::size_t stranger_count_ = 0;
     std::vector<Link*> dead_;
 
-    // Probe::process: an address that no link uses, still known to the provider. shm of libfabric
-    // 1.17 crashes on what it finds of a peer whose address was removed: answers to transfers,
-    // large messages. So that has to wait until the peer can send no more, and all is read.
+    // A place that no link uses, still known to the provider (Provider::forgets_peers).
     struct Retired {
         fi_addr_t addr;
         ino_t segment;
+        std::shared_ptr<Neighbour> neighbour;
         std::string bytes;
+        std::size_t owed;
+        bool met;
         unsigned looks;  // since the peer is gone
+
+        bool clean() const noexcept { return owed == 0 && met; }
     };
     std::vector<Retired> retired_;
 
@@ -163,6 +172,9 @@ class Context final : public plugin::Context {
     std::vector<Chunk> chunks_;
     util::IntrusiveList<Request, &Request::hook> free_;
     std::size_t under_way_ = 0;
+    std::size_t debts_ = 0;  // requests under way with peers that were left
+    std::int64_t debts_since_ = 0;
+    bool said_blocked_ = false;
 
     util::UniqueFd set_;        // epoll: the timer, the next
     util::UniqueFd processes_;  // epoll: processes of peers

@@ -3,12 +3,10 @@
 // ends.
 #include <algorithm>
 #include <cstring>
-
-#include <unistd.h>
+#include <utility>
 
 #include "na/util/log.hpp"
 #include "plugins/ofi/context.hpp"
-#include "plugins/ofi/segments.hpp"
 
 namespace na::ofi {
 namespace {
@@ -143,6 +141,7 @@ void Context::bury_dead() {
             link->holding()) {
             continue;  // it lives again
         }
+        leave(*link);
         while (Request* r = link->requests.front()) {
             util::IntrusiveList<Request, &Request::hook>::remove(*r);
             r->link = nullptr;
@@ -171,81 +170,6 @@ void Context::bury_dead() {
 
 // --- sessions
 // --------------------------------------------------------------------------------------------------------
-
-// A place in the provider's address vector. -FI_EAGAIN: not yet.
-ssize_t Context::reach(Link& link) noexcept {
-    try {
-        const std::string bytes = link.address.to_fabric(link.target);
-        if (link.address.naming() == Naming::text) {
-            link.neighbour = find_neighbour(bytes);
-            if (link.neighbour == nullptr && link.address.process() == getpid()) {
-                return -FI_EHOSTUNREACH;
-            }
-        }
-        if (domain_.provider().probe == Probe::process) {
-            return reach_segment(link, bytes);
-        }
-        if (fi_av_insert(endpoint_->av(), bytes.data(), 1, &link.addr, 0, nullptr) == 1) {
-            return 0;
-        }
-        link.addr = FI_ADDR_NOTAVAIL;
-        NA_LOG_WARNING(addr, "the provider refuses the address {}", link.address.text());
-    } catch (const std::bad_alloc&) {
-    }
-    return -FI_EHOSTUNREACH;
-}
-
-// shm of libfabric 1.17 takes any name, and crashes at the first post if it found no segment.
-ssize_t Context::reach_segment(Link& link, const std::string& bytes) {
-    const std::string name = bytes.substr(0, bytes.find('\0'));
-    const SegmentOwner owner = segment_owner(name);
-    if (owner.state != SegmentOwner::State::alive) {
-        return -FI_EHOSTUNREACH;
-    }
-    for (Retired& r : retired_) {
-        if (r.bytes == bytes) {
-            if (r.segment != owner.file) {
-                return -FI_EAGAIN;  // its successor has the same name: not before the old one went
-            }
-            link.addr = r.addr;
-            link.segment = r.segment;
-            retired_.erase(retired_.begin() + (&r - retired_.data()));
-            return 0;
-        }
-    }
-    retired_.reserve(links_.size() + retired_.size());  // leave() must not fail
-    const int n = fi_av_insert(endpoint_->av(), bytes.data(), 1, &link.addr, 0, nullptr);
-    if (n == 1 && segment_owner(name).file == owner.file) {
-        link.segment = owner.file;
-        return 0;
-    }
-    if (n == 1) {  // it went away meanwhile
-        fi_av_remove(endpoint_->av(), &link.addr, 1, 0);
-    }
-    link.addr = FI_ADDR_NOTAVAIL;
-    return -FI_EHOSTUNREACH;
-}
-
-// The provider shall not keep a connection of the past.
-void Context::leave(Link& link) noexcept {
-    if (link.addr == FI_ADDR_NOTAVAIL) {
-        return;
-    }
-    bool removed = true;
-    // (A neighbour's is a plain pointer, of no use once that has closed.)
-    if (domain_.provider().probe == Probe::process && link.neighbour == nullptr) {
-        try {
-            retired_.push_back({link.addr, link.segment, link.address.to_fabric(link.target), 0});
-            removed = false;
-        } catch (const std::bad_alloc&) {
-        }
-    }
-    if (removed) {
-        fi_av_remove(endpoint_->av(), &link.addr, 1, 0);
-    }
-    link.addr = FI_ADDR_NOTAVAIL;
-    link.neighbour.reset();
-}
 
 void Context::set_cookie(Link& link, std::uint64_t cookie) {
     if (link.in_cookie != 0) {
@@ -317,6 +241,7 @@ void Context::lost(Link& link, Status why) {
     if (process_gone(link)) {
         remove_left(link);
     }
+    leave(link);
     // Copied messages are the provider's; the operations are over. Pieces of transfers end with
     // their transfer.
     while (Request* r = link.requests.front()) {
@@ -509,6 +434,7 @@ void Context::on_hello(const Card& card) {
     if (link == nullptr) {
         return;
     }
+    link->met = true;
     if (link->state == Link::State::greeting) {
         // Both say hello: the smaller one's is answered.
         const bool ours_first = link_key(domain_.address().identity(), id_) <
@@ -533,6 +459,7 @@ void Context::on_welcome(Link& link, const Card& card) noexcept {
         return;
     }
     ++stats_.sessions;
+    link.met = true;
     link.state = Link::State::up;
     knows(link);
     link.out_cookie = card.number;
@@ -577,6 +504,7 @@ void Context::on_confirm(const Header& h, const Card& card) {
         --stranger_count_;
     }
     ++stats_.sessions;
+    link->met = true;
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
         link->sent[lane] = link->acked[lane] = link->taken[lane] = link->told[lane] = 0;
         link->max_message[lane] = card.max_message[lane];
@@ -601,6 +529,7 @@ void Context::on_check(const Header& h, const Card& card) {
         return;
     }
     if (Link* link = stranger(card)) {
+        link->met = true;
         link->reset_cookie = h.cookie;
         link->due |= Link::kReset;
         flush(*link);

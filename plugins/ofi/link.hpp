@@ -29,6 +29,7 @@ struct Request : Token {
     std::uint64_t offset = 0;  // gets through the buffer: where in the operation the bytes belong
     std::size_t length = 0;
     bool bounced = false;
+    fi_addr_t debtor = FI_ADDR_NOTAVAIL;  // whose place was left before it ended
     util::ListHook hook;
 };
 
@@ -66,9 +67,11 @@ struct Link {
     bool doomed = false;        // to be ended in progress()
     bool dying = false;
     bool audited = false;  // asked for a sign of life, though nobody waits for it
+    bool met = false;      // something came from it since the provider has its address
     Peer* peer = nullptr;  // null: nobody here refers to the peer
     fi_addr_t addr = FI_ADDR_NOTAVAIL;
     ino_t segment = 0;                     // Probe::process: that which `addr` is about
+    std::size_t owed = 0;                  // requests with `addr` that a link left behind
     std::shared_ptr<Neighbour> neighbour;  // Naming::text, and the peer is in this process
 
     // Session.

@@ -111,8 +111,7 @@ bool Context::arm() {
     if (!watched_.empty()) {
         set_timer(now_ns() + (greeting_ ? kLook : kCall / 3));
     }
-    if (std::any_of(retired_.begin(), retired_.end(),
-                    [](const Retired& r) { return r.looks != 0; })) {
+    if (retiring()) {
         set_timer(now_ns() + kLook);
     }
     if (full_ || !transfers_.empty() || endpoint_->starved()) {
@@ -178,23 +177,6 @@ void Context::look_at_processes() {
     while (epoll_wait(processes_.get(), &event, 1, 0) == 1) {
         Link& link = *static_cast<Link*>(event.data.ptr);
         lost(link, Status::hostunreach);
-    }
-}
-
-void Context::look_at_retired() noexcept {
-    constexpr unsigned kLooks = 2;  // with the queue read in between
-    for (std::size_t i = 0; i < retired_.size();) {
-        Retired& r = retired_[i];
-        const SegmentOwner owner = segment_owner(std::string(r.bytes.c_str()));
-        if (owner.state == SegmentOwner::State::unknown ||
-            (owner.state == SegmentOwner::State::alive && owner.file == r.segment)) {
-            ++i;
-        } else if (++r.looks < kLooks) {
-            ++i;
-        } else {
-            fi_av_remove(endpoint_->av(), &r.addr, 1, 0);
-            retired_.erase(retired_.begin() + static_cast<std::ptrdiff_t>(i));
-        }
     }
 }
 

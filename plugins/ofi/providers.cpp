@@ -68,6 +68,7 @@ constexpr Provider kProviders[] = {
         .probe = Probe::process,
         .wait_fd = false,
         .rma_errors = false,
+        .forgets_peers = false,
     },
     {
         .protocol = "sockets",

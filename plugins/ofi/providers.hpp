@@ -38,6 +38,9 @@ struct Provider {
     bool rma_errors = true;  // a put or get that the target refuses is reported, and not forgotten
     // Closes with connection requests that nobody looked at, and leaves their sockets open.
     bool forgets_requests = false;
+    // What a lost peer still owes holds up nobody else, and its place in the address vector can be
+    // given up at any time: see places.cpp.
+    bool forgets_peers = true;
     bool by_default = true;        // listed among the protocols; others only when asked for
     std::string_view remark = {};  // why it is as it is
 };

@@ -16,6 +16,9 @@ namespace {
 
 using plugin::Posted;
 
+// What a peer answered before it died is there after this time.
+constexpr std::int64_t kLastWords = 100'000'000;  // ns
+
 // Between a buffer and a range of local memory, over the borders of its parts.
 void copy_range(const Region& region, std::uint64_t offset, std::byte* buffer, std::size_t size,
                 bool out) {
@@ -50,6 +53,11 @@ Posted Context::transfer(Op& op) {
             return p;
         }
     }
+    if (debts_ != 0) [[unlikely]] {
+        if (const auto p = blocked_by_debts(*link)) {
+            return *p;
+        }
+    }
     auto& t = *static_cast<Transfer*>(op.scratch);
     t = {.op = &op,
          .link = link,
@@ -72,6 +80,27 @@ Posted Context::transfer(Op& op) {
     link->wants = false;
     watch(*link);
     return Posted::pending();
+}
+
+// Answers come in the order of what was asked, of all peers together, and one that is dead owes
+// some: none of those behind will come.
+std::optional<Posted> Context::blocked_by_debts(Link& link) noexcept {
+    if (domain_.provider().forgets_peers) {
+        return std::nullopt;
+    }
+    if (debts_since_ == 0) {
+        debts_since_ = now_ns();
+    }
+    if (now_ns() - debts_since_ < kLastWords) {
+        return again(link);
+    }
+    if (!std::exchange(said_blocked_, true)) {
+        NA_LOG_ERROR(rma,
+                     "{} transfers were under way with a peer that died: libfabric's {} ends no "
+                     "other one of this context any more; make a new class",
+                     debts_, domain_.provider().fabric);
+    }
+    return Posted::failed(Status::io_error);
 }
 
 // 0: all of it is with the provider, or no more shall be; -FI_EAGAIN: not yet.

@@ -2,6 +2,7 @@
 #include "support/options.hpp"
 
 #include <stdexcept>
+#include <string_view>
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,6 +16,19 @@ Options& options() noexcept {
     static Options o{
         .protocol = "loop+loop", .seed = 1, .limit_s = 60 * kSlow, .rounds = 1, .example = {}};
     return o;
+}
+
+const char* lacks(Promise promise) noexcept {
+    std::string_view protocol = options().protocol;
+    if (protocol.starts_with("fault+")) {
+        protocol = protocol.substr(6, protocol.find('?') - 6);
+    }
+    if (protocol == "ofi+shm" && promise == Promise::others_survive) {
+        return "libfabric's shm takes the answers of all peers in the order of the transfers: one "
+               "that a "
+               "dead peer owes holds up those of the others (docs/ofi.md, Limits)";
+    }
+    return nullptr;
 }
 
 std::string ip_endpoint(const std::string& uri) {

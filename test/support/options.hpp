@@ -29,6 +29,13 @@ std::string ip_endpoint(const std::string& uri);
 // reason. An executable of which every case was skipped exits with 77.
 void skip(const std::string& reason);
 
+// What every transport promises, but for the libraries of some: docs say which. Null: the transport
+// under test keeps it, alone or behind the fault transport. Else the reason, for skip().
+enum class Promise : std::uint8_t {
+    others_survive,  // transfers with others go on when a peer dies in the middle of one
+};
+const char* lacks(Promise promise) noexcept;
+
 // Sanitizers slow everything down: multiply deadlines, divide repetitions by this. (Not inline:
 // catch_main.cpp is compiled without them.)
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)

@@ -64,6 +64,54 @@ TEST_CASE("an origin killed in the middle of a transfer", "[death]") {
     }
 }
 
+TEST_CASE("an origin killed in the middle of a transfer that has begun", "[death]") {
+    const Quiet quiet;
+    if (other_party() == support::Party::As::thread) {
+        support::skip("needs another process");
+        return;
+    }
+    constexpr hg_size_t kSize = 64 * kMiB;
+    for (const hg_bulk_op_t op : {HG_BULK_PULL, HG_BULK_PUSH}) {
+        Origin victim({.sizes = {kSize}});
+        Origin survivor({.sizes = {kMiB}});
+        Node node;
+        {
+            const Address addr(node, victim.uri());
+            const Address other(node, survivor.uri());
+            const Bulk remote = victim.descriptor(node);
+            const Bulk alive = survivor.descriptor(node);
+            const Memory local(node, {kSize}, 2, HG_BULK_READWRITE);
+            const Memory small(node, {kMiB}, 3, HG_BULK_READWRITE);
+            // They know each other: the large one is posted at once.
+            REQUIRE(transfer(node, HG_BULK_PULL, addr, remote, 0, local.bulk, 0, kMiB) ==
+                    HG_SUCCESS);
+            victim.party().kill(SIGSTOP);
+            Ended ended;
+            REQUIRE(HG_Bulk_transfer(node.context(), note_end, &ended, op, addr, remote, 0,
+                                     local.bulk, 0, kSize, nullptr) == HG_SUCCESS);
+            for (int i = 0; i < 10; ++i) {
+                node.pump();
+            }
+            victim.party().kill(SIGKILL);
+            REQUIRE(support::until([&] { return ended.count != 0; }, [&] { node.pump(); }));
+            // Memory of the dead may still be at hand.
+            CHECK((ended.info.ret == HG_HOSTUNREACH || ended.info.ret == HG_SUCCESS));
+            const hg_return_t ret =
+                transfer(node, HG_BULK_PULL, other, alive, 0, small.bulk, 0, kMiB);
+            if (ret == HG_SUCCESS) {
+                CHECK(hash(small.flat()) == survivor.memory_hash(node));
+            } else if (const char* why = support::lacks(support::Promise::others_survive)) {
+                CHECK(ret == HG_IO_ERROR);  // at once, and not never
+                support::skip(why);
+            } else {
+                CHECK(ret == HG_SUCCESS);
+            }
+        }
+        node.close();
+        CHECK(survivor.end() == "");
+    }
+}
+
 TEST_CASE("an origin that has left", "[death]") {
     const Quiet quiet;
     Origin origin({.sizes = {kMiB}});

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Places of peers in the provider's address vector: taken when something is to be sent, left with
+// the session.
+//
+// Most are given up when they are left. Provider::forgets_peers says where that is not safe: shm of
+// libfabric 1.17
+//   - crashes on what it finds of a peer that has no place: answers to transfers, large messages.
+//     So the place is kept until the peer can send no more, and all that it sent is read;
+//   - counts what a peer still owes for the next one in its place, and does not introduce us to
+//     that one if the former never answered. So such a place is kept as long as the context lives,
+//     or until the answer has come.
+// A peer that still has the same segment gets its place again.
+#include <algorithm>
+#include <utility>
+
+#include "na/util/log.hpp"
+#include "plugins/ofi/context.hpp"
+#include "plugins/ofi/segments.hpp"
+
+namespace na::ofi {
+namespace {
+
+constexpr unsigned kLooks = 2;  // at a peer that is gone, with the queue read in between
+
+}  // namespace
+
+// -FI_EAGAIN: not yet.
+ssize_t Context::reach(Link& link) noexcept {
+    try {
+        const std::string bytes = link.address.to_fabric(link.target);
+        if (link.address.naming() == Naming::text) {
+            link.neighbour = find_neighbour(bytes);
+        }
+        if (domain_.provider().probe == Probe::process) {
+            return reach_segment(link, bytes);
+        }
+        if (fi_av_insert(endpoint_->av(), bytes.data(), 1, &link.addr, 0, nullptr) == 1) {
+            return 0;
+        }
+        link.addr = FI_ADDR_NOTAVAIL;
+        NA_LOG_WARNING(addr, "the provider refuses the address {}", link.address.text());
+    } catch (const std::bad_alloc&) {
+    }
+    return -FI_EHOSTUNREACH;
+}
+
+// shm of libfabric 1.17 takes any name, and crashes at the first post if it found no segment.
+ssize_t Context::reach_segment(Link& link, const std::string& bytes) {
+    const std::string name = bytes.substr(0, bytes.find('\0'));
+    const SegmentOwner owner = segment_owner(name);
+    if (owner.state != SegmentOwner::State::alive) {
+        return -FI_EHOSTUNREACH;
+    }
+    const auto it = std::find_if(retired_.begin(), retired_.end(),
+                                 [&](const Retired& r) { return r.bytes == bytes; });
+    if (it != retired_.end()) {
+        if (it->segment == owner.file && it->neighbour == link.neighbour) {
+            link.addr = it->addr;
+            link.segment = it->segment;
+            link.owed = it->owed;
+            link.met = link.met || it->met;
+            retired_.erase(it);
+            return 0;
+        }
+        if (it->clean()) {
+            return -FI_EAGAIN;  // its successor has the same name: not before the old one went
+        }
+        NA_LOG_INFO(addr,
+                    "{} was lost without an answer: {} of libfabric reaches nobody of that name "
+                    "from this context any more",
+                    link.address.text(), domain_.provider().fabric);
+        return -FI_EHOSTUNREACH;
+    }
+    retired_.reserve(links_.size() + retired_.size());  // leave() must not fail
+    const int n = fi_av_insert(endpoint_->av(), bytes.data(), 1, &link.addr, 0, nullptr);
+    if (n == 1 && segment_owner(name).file == owner.file) {
+        link.segment = owner.file;
+        return 0;
+    }
+    if (n == 1) {  // it went away meanwhile
+        fi_av_remove(endpoint_->av(), &link.addr, 1, 0);
+    }
+    link.addr = FI_ADDR_NOTAVAIL;
+    return -FI_EHOSTUNREACH;
+}
+
+// The provider shall not keep a connection of the past. What it works on for the link is owed from
+// now on: it goes on with that, and nobody here waits for it any more.
+void Context::leave(Link& link) noexcept {
+    const bool met = std::exchange(link.met, false);
+    if (link.addr == FI_ADDR_NOTAVAIL) {
+        return;
+    }
+    for (Request* r = link.requests.front(); r != nullptr; r = link.requests.next(*r)) {
+        if (r->debtor == FI_ADDR_NOTAVAIL) {
+            r->debtor = link.addr;
+            ++link.owed;
+            ++debts_;
+            debts_since_ = 0;
+        }
+    }
+    const std::size_t owed = std::exchange(link.owed, 0);
+    const auto neighbour = std::exchange(link.neighbour, nullptr);
+    fi_addr_t addr = std::exchange(link.addr, FI_ADDR_NOTAVAIL);
+    // (A neighbour's is a plain pointer, of no use once that has closed.)
+    const bool clean = owed == 0 && met;
+    if (!domain_.provider().forgets_peers && (neighbour == nullptr || !clean)) {
+        try {
+            retired_.push_back({.addr = addr,
+                                .segment = link.segment,
+                                .neighbour = neighbour,
+                                .bytes = link.address.to_fabric(link.target),
+                                .owed = owed,
+                                .met = met,
+                                .looks = 0});
+            return;
+        } catch (const std::bad_alloc&) {
+            if (!clean) {
+                return;  // it stays
+            }
+        }
+    }
+    fi_av_remove(endpoint_->av(), &addr, 1, 0);
+}
+
+// What was owed has come.
+void Context::pay(Request& r) noexcept {
+    const fi_addr_t debtor = std::exchange(r.debtor, FI_ADDR_NOTAVAIL);
+    --debts_;
+    for (Retired& place : retired_) {
+        if (place.addr == debtor) {
+            --place.owed;
+            return;
+        }
+    }
+    for (auto& [key, link] : links_) {
+        if (link->addr == debtor && link->owed != 0) {  // it has its place again
+            --link->owed;
+            return;
+        }
+    }
+}
+
+void Context::look_at_retired() noexcept {
+    for (std::size_t i = 0; i < retired_.size();) {
+        Retired& r = retired_[i];
+        if (r.looks < kLooks) {
+            bool gone = false;
+            if (r.neighbour != nullptr) {
+                gone = HoldOpen(r.neighbour.get()).closed();
+            } else {
+                const SegmentOwner owner = segment_owner(r.bytes.c_str());
+                gone = owner.state != SegmentOwner::State::unknown &&
+                       (owner.state != SegmentOwner::State::alive || owner.file != r.segment);
+            }
+            r.looks += gone ? 1 : 0;
+        }
+        if (r.looks < kLooks || !r.clean()) {
+            ++i;
+            continue;
+        }
+        fi_av_remove(endpoint_->av(), &r.addr, 1, 0);
+        retired_.erase(retired_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+}
+
+// Whether look_at_retired() has something to do soon.
+bool Context::retiring() const noexcept {
+    return std::any_of(retired_.begin(), retired_.end(), [](const Retired& r) {
+        return r.looks != 0 && (r.looks < kLooks || r.clean());
+    });
+}
+
+}  // namespace na::ofi
