@@ -88,7 +88,8 @@ const char* to_string(Kind kind) {
 
 // --- HgSide --------------------------------------------------------------------------------------
 
-HgSide::HgSide(const Options& options) : waiting_(options.waiting) {
+HgSide::HgSide(const Options& options)
+    : waiting_(options.waiting), origins_give_up_(options.origins_give_up) {
     hg_init_info info = HG_INIT_INFO_INITIALIZER;
     info.na_init_info.progress_mode = options.waiting == Waiting::busy ? NA_NO_BLOCK : 0;
     info.na_init_info.ip_subnet = options.subnet.empty() ? nullptr : options.subnet.c_str();
@@ -304,7 +305,8 @@ void HgSide::transferred(Transfer& t, hg_return_t ret) {
     }
     // Who asked is dead, and told so as a server would.
     check(HG_Destroy(t.handle), "HG_Destroy");
-    if (ret != HG_HOSTUNREACH) {
+    const bool refused = ret == HG_PERMISSION || ret == HG_FAULT;
+    if (ret != HG_HOSTUNREACH && !(refused && origins_give_up_)) {
         failed("a bulk transfer", ret);
     }
 }

@@ -53,6 +53,8 @@ class HgSide {
         bool listen = true;
         std::string name{};    // what follows "://"
         std::string subnet{};  // na_init_info::ip_subnet
+        // Who asked may live, and have given the call up: its memory is no longer to be had.
+        bool origins_give_up = false;
     };
     explicit HgSide(const Options& options);
     // Best effort; close() is what checks.
@@ -99,6 +101,7 @@ class HgSide {
     std::uint64_t active() const;
 
     const Waiting waiting_;
+    const bool origins_give_up_;
     hg_class_t* cls_ = nullptr;
     hg_context_t* context_ = nullptr;
     hg_id_t ids_[kKindCount] = {};

@@ -210,6 +210,7 @@ int main(int argc, char** argv) {
     support::options().protocol = argv[1];
     support::watchdog(static_cast<unsigned>(std::atoi(argv[2])), "the process of a host");
     HgSide::Options options;
+    options.origins_give_up = true;  // when a cable is pulled
     options.name = argc > 3 ? argv[3] : "";
     options.subnet = argc > 4 ? argv[4] : "";
     try {
