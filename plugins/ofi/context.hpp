@@ -124,6 +124,9 @@ class Context final : public plugin::Context {
     void audit_some() noexcept;
     void check_link(Link& link, std::int64_t now);
     void probe(Link& link, std::int64_t now);
+    int begin_probe(Link& link, std::int64_t now);
+    int look_at_probe(Link& link, std::int64_t now) noexcept;
+    bool may_connect(Link& link) noexcept;
     void watch_process(Link& link);
     void unwatch_process(Link& link) noexcept;
     bool process_gone(Link& link) noexcept;

@@ -192,6 +192,7 @@ void Context::forget_session(Link& link) noexcept {
     link.offer = link.their_offer = link.out_cookie = 0;
     link.blocked_since = link.probe_end = link.next_probe = 0;
     link.probe.reset();
+    link.answered = false;
     unwatch_process(link);
     link.due &= static_cast<std::uint8_t>(
         ~(Link::kHello | Link::kConfirm | Link::kCheck | Link::kCredit | Link::kBye));
@@ -268,6 +269,7 @@ void Context::lost(Link& link, Status why) {
     }
     const bool was_up = link.state == Link::State::up;
     forget_session(link);
+    link.due = 0;
     link.wants = false;
     link.doomed = false;
     link.audited = false;

@@ -102,6 +102,7 @@ struct Link {
     std::int64_t next_probe = 0;
     std::int64_t probe_end = 0;  // of the probe under way
     util::UniqueFd probe;        // Probe::tcp: a connection attempt
+    bool answered = false;       // the last probe reached somebody
     util::UniqueFd process;      // Probe::process: the peer's
 
     util::ListHook work;     // something is to be done in the next progress()

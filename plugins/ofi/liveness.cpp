@@ -222,44 +222,79 @@ void Context::check_link(Link& link, std::int64_t now) {
     }
 }
 
-// Connects to the peer's listening port, no more: whether that is refused is the question.
+// Connects to the peer's listening port, no more: whether that is refused is the question. Answers
+// errno's numbers: 0: somebody is there, EINPROGRESS: it will be seen.
+int Context::begin_probe(Link& link, std::int64_t now) {
+    ++stats_.probes;
+    link.next_probe = now + kProbe;
+    link.probe_end = now + kProbeLimit;
+    link.answered = false;
+    const std::string bytes = link.address.to_fabric(link.target);
+    const auto* address = reinterpret_cast<const sockaddr*>(bytes.data());
+    link.probe.reset(socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!link.probe) {
+        return EMFILE;
+    }
+    if (connect(link.probe.get(), address, static_cast<socklen_t>(bytes.size())) == 0) {
+        return 0;
+    }
+    return errno;
+}
+
+int Context::look_at_probe(Link& link, std::int64_t now) noexcept {
+    int error = 0;
+    pollfd set{link.probe.get(), POLLOUT, 0};
+    if (::poll(&set, 1, 0) == 0) {
+        return now < link.probe_end ? EINPROGRESS : ETIMEDOUT;
+    }
+    socklen_t size = sizeof error;
+    getsockopt(link.probe.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    return error;
+}
+
 void Context::probe(Link& link, std::int64_t now) {
     if (domain_.provider().probe != Probe::tcp) {
         return;
     }
-    int error = 0;
-    if (!link.probe) {
-        ++stats_.probes;
-        link.next_probe = now + kProbe;
-        link.probe_end = now + kProbeLimit;
-        const std::string bytes = link.address.to_fabric(link.target);
-        const auto* address = reinterpret_cast<const sockaddr*>(bytes.data());
-        link.probe.reset(socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-        if (!link.probe) {
-            return;
-        }
-        if (connect(link.probe.get(), address, static_cast<socklen_t>(bytes.size())) == 0) {
-            link.probe.reset();
-            return;
-        }
-        error = errno;
-    } else {
-        pollfd set{link.probe.get(), POLLOUT, 0};
-        if (::poll(&set, 1, 0) == 0) {
-            error = now < link.probe_end ? EINPROGRESS : ETIMEDOUT;
-        } else {
-            socklen_t size = sizeof error;
-            getsockopt(link.probe.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-        }
-    }
+    const int error = link.probe ? look_at_probe(link, now) : begin_probe(link, now);
     if (error == EINPROGRESS) {
         return;
     }
     link.probe.reset();
+    link.answered = error == 0;
     if (says_gone(error)) {
         NA_LOG_INFO(addr, "nobody is at {}: {}", link.address.text(), fi_strerror(error));
         lost(link, Status::hostunreach);
     }
+}
+
+// Providers that connect within a post, and let it wait for that: not before somebody has answered,
+// and not while that is in doubt. False: not yet. The core may be in a post.
+bool Context::may_connect(Link& link) noexcept {
+    if (domain_.provider().connects_aside || link.self || (link.answered && !link.probe)) {
+        return true;
+    }
+    const std::int64_t now = now_ns();
+    int error = EINPROGRESS;
+    if (link.probe) {
+        error = look_at_probe(link, now);
+    } else if (now >= link.next_probe) {
+        try {
+            error = begin_probe(link, now);
+        } catch (const std::bad_alloc&) {
+        }
+    }
+    if (error == EINPROGRESS) {
+        return false;
+    }
+    link.probe.reset();
+    link.answered = error == 0;
+    if (says_gone(error)) {
+        NA_LOG_INFO(addr, "nobody is at {}: {}", link.address.text(), fi_strerror(error));
+        link.doomed = true;
+        work(link);
+    }
+    return link.answered;
 }
 
 namespace {

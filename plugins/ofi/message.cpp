@@ -86,6 +86,10 @@ Posted Context::send(Op& op) {
 // come for `op`.
 ssize_t Context::transmit(Link& link, const std::byte* bytes, std::size_t size, Op* op,
                           bool& pending) noexcept {
+    if (!may_connect(link)) [[unlikely]] {
+        blocked(link);
+        return -FI_EAGAIN;
+    }
     if (link.addr == FI_ADDR_NOTAVAIL) [[unlikely]] {
         if (const ssize_t rc = reach(link); rc != 0) {
             full_ = full_ || rc == -FI_EAGAIN;

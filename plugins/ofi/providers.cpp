@@ -75,6 +75,9 @@ constexpr Provider kProviders[] = {
         .fabric = "sockets",
         .probe = Probe::tcp,
         .inject = false,
+        // It connects within a post, which waits for that, FI_SOCKETS_CONN_TIMEOUT (15 s): and
+        // takes what nobody has answered until then for a connection.
+        .connects_aside = false,
     },
     {
         .protocol = "net",

@@ -38,6 +38,8 @@ struct Provider {
     bool rma_errors = true;  // a put or get that the target refuses is reported, and not forgotten
     // Closes with connection requests that nobody looked at, and leaves their sockets open.
     bool forgets_requests = false;
+    // Posts do not wait for a connection; else the peer's port is tried before it is handed over.
+    bool connects_aside = true;
     // What a lost peer still owes holds up nobody else, and its place in the address vector can be
     // given up at any time: see places.cpp.
     bool forgets_peers = true;

@@ -122,6 +122,10 @@ ssize_t Context::post_pieces(Transfer& t) noexcept {
 
 ssize_t Context::post_piece(Transfer& t) noexcept {
     Link& link = *t.link;
+    if (!may_connect(link)) [[unlikely]] {
+        blocked(link);
+        return -FI_EAGAIN;
+    }
     if (link.addr == FI_ADDR_NOTAVAIL) [[unlikely]] {
         if (const ssize_t rc = reach(link); rc != 0) {
             return rc;

@@ -197,5 +197,15 @@ TEST_CASE("a server goes on when clients are killed at any moment") {
     Blob in = blob(1, 50'000);
     REQUIRE(call.forward(in) == HG_SUCCESS);
     REQUIRE(support::until([&] { return call.done(); }, pump, [&] { origin.pump(); }));
+    const char* why = support::lacks(support::Promise::others_survive);
+    if (call.ret() == HG_IO_ERROR && why != nullptr) {
+        support::skip(why);
+    } else {
+        CHECK(call.ret() == HG_SUCCESS);
+    }
+    call.reset();
+    Blob small = blob(1, 50);
+    REQUIRE(call.forward(small) == HG_SUCCESS);
+    REQUIRE(support::until([&] { return call.done(); }, pump, [&] { origin.pump(); }));
     CHECK(call.ret() == HG_SUCCESS);
 }
