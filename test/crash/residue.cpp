@@ -66,7 +66,8 @@ std::string list_descriptors() {
     std::string list;
     for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
         std::error_code gone;  // that of the directory itself
-        list += entry.path().filename().string() + " -> " + fs::read_symlink(entry, gone).string() + "\n";
+        list += entry.path().filename().string() + " -> " + fs::read_symlink(entry, gone).string() +
+                "\n";
     }
     return list;
 }
@@ -115,16 +116,6 @@ std::vector<std::string> named_files(pid_t process) {
 
 bool endpoints_are_files() {
     return support::options().protocol.find("ofi+shm") != std::string::npos;
-}
-
-bool may_die_at_work() {
-    if (endpoints_are_files()) {
-        support::skip(
-            "libfabric's shm locks the queues of a process, in shared memory, against all who send to "
-            "it: who is killed with that lock leaves the others waiting for ever");
-        return false;
-    }
-    return true;
 }
 
 std::vector<std::string> abstract_sockets(pid_t process) {

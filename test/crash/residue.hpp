@@ -50,7 +50,13 @@ std::vector<std::string> named_files(pid_t process);
 bool endpoints_are_files();
 // Whether a process may die at any point of what it does without taking others along. If not, the
 // case is skipped, with the reason: it has to return.
-bool may_die_at_work();
+inline bool may_die_at_work() {
+    const char* why = support::lacks(support::Promise::deaths_at_work);
+    if (why != nullptr) {
+        support::skip(why);
+    }
+    return why == nullptr;
+}
 
 // The abstract sockets whose name has `process`, or `word`, in it as a whole word.
 std::vector<std::string> abstract_sockets(pid_t process);

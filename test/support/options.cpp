@@ -23,10 +23,17 @@ const char* lacks(Promise promise) noexcept {
     if (protocol.starts_with("fault+")) {
         protocol = protocol.substr(6, protocol.find('?') - 6);
     }
-    if (protocol == "ofi+shm" && promise == Promise::others_survive) {
-        return "libfabric's shm takes the answers of all peers in the order of the transfers: one "
-               "that a "
-               "dead peer owes holds up those of the others (docs/ofi.md, Limits)";
+    if (protocol != "ofi+shm") {
+        return nullptr;
+    }
+    switch (promise) {
+        case Promise::others_survive:
+            return "libfabric's shm takes the answers of all peers in the order of the transfers: "
+                   "one that a dead peer owes holds up those of the others (docs/ofi.md, Limits)";
+        case Promise::deaths_at_work:
+            return "libfabric's shm locks the queues of a process, in shared memory, against all "
+                   "who send to it: who is killed with that lock leaves the others waiting for "
+                   "ever (docs/ofi.md, Limits)";
     }
     return nullptr;
 }

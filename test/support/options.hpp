@@ -33,6 +33,7 @@ void skip(const std::string& reason);
 // under test keeps it, alone or behind the fault transport. Else the reason, for skip().
 enum class Promise : std::uint8_t {
     others_survive,  // transfers with others go on when a peer dies in the middle of one
+    deaths_at_work,  // a peer may be killed at any point of what it does
 };
 const char* lacks(Promise promise) noexcept;
 
