@@ -117,6 +117,48 @@ TEST_CASE("a peer that finalises ends what waits for it", "[peer_loss]") {
     }
 }
 
+TEST_CASE("a peer that greets and finalises while nobody looks", "[peer_loss]") {
+    if (const char* why = support::lacks(support::Promise::short_visits)) {
+        support::skip(why);
+        return;
+    }
+    const Quiet quiet;
+    Endpoint e;
+    Endpoint third;
+    for (const bool waits : {false, true}) {
+        {
+            Endpoint hasty;
+            Addr to_e(hasty, e.uri());
+            Buffer out(hasty);
+            Op send(hasty);
+            REQUIRE(send.send_unexpected(out, fill_message(hasty, out, 1, 1), to_e, 1) ==
+                    NA_SUCCESS);
+            if (waits) {
+                settle([&] { hasty.pump(); });
+            }
+            if (!send.done()) {
+                REQUIRE(send.cancel() == NA_SUCCESS);
+            }
+            REQUIRE(until([&] { return send.done(); }, [&] { hasty.pump(); }));
+        }
+        settle([&] { e.pump(); });
+    }
+    Buffer in(e);
+    Op recv(e);
+    Addr to_e(third, e.uri());
+    Buffer out(third);
+    Op send(third);
+    const std::size_t size = fill_message(third, out, 40, 3);
+    REQUIRE(send.send_unexpected(out, size, to_e, 3) == NA_SUCCESS);
+    // What the hasty ones said may come before.
+    do {
+        recv.reset();
+        REQUIRE(recv.recv_unexpected(in) == NA_SUCCESS);
+        REQUIRE(until([&] { return recv.done(); }, [&] { third.pump(); }, [&] { e.pump(); }));
+    } while (recv.result().tag != 3);
+    REQUIRE(until([&] { return send.done(); }, [&] { third.pump(); }));
+}
+
 TEST_CASE("a peer that never was is unreachable", "[peer_loss]") {
     Endpoint e;
     std::string gone;
