@@ -173,6 +173,14 @@ void HgSide::forget(hg_addr_t address) {
     check(HG_Addr_free(cls_, address), "HG_Addr_free");
 }
 
+void HgSide::look() {
+    const hg_return_t ret = HG_Progress(context_, 1);  // who is about to sleep looks at everything
+    if (ret != HG_SUCCESS && ret != HG_TIMEOUT) {
+        failed("HG_Progress", ret);
+    }
+    turn();
+}
+
 void HgSide::turn(unsigned timeout_ms) {
     if (waiting_ == Waiting::events) {
         if (timeout_ms != 0 && !HG_Event_ready(context_)) {

@@ -73,6 +73,8 @@ class HgSide {
     // A round of progress, after a wait of up to so long where the mode allows it, and all
     // callbacks.
     void turn(unsigned timeout_ms = 0);
+    // Notices what the system has said already: a connection that ended, in whatever mode.
+    void look();
     // For callbacks, which must not throw through the library: the next turn() throws this.
     void fail(const std::string& what) { failure_ = failure_.empty() ? what : failure_; }
 

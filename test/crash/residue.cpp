@@ -12,6 +12,8 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 namespace crash {
 namespace {
 
@@ -118,8 +120,12 @@ bool endpoints_are_files() {
     return support::options().protocol.find("ofi+shm") != std::string::npos;
 }
 
+// "<process>-<number>", as endpoints call themselves: a number alone may be one of another process.
 std::vector<std::string> abstract_sockets(pid_t process) {
-    return abstract_sockets(std::to_string(process));
+    std::vector<std::string> found = abstract_sockets(std::to_string(process));
+    const std::string own = fmt::format("/{}-", process);
+    std::erase_if(found, [&](const std::string& name) { return name.find(own) == std::string::npos; });
+    return found;
 }
 
 std::vector<std::string> abstract_sockets(const std::string& word) {

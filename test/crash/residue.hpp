@@ -58,7 +58,7 @@ inline bool may_die_at_work() {
     return why == nullptr;
 }
 
-// The abstract sockets whose name has `process`, or `word`, in it as a whole word.
+// The abstract sockets of endpoints of `process`; those whose name has `word` in it as a whole word.
 std::vector<std::string> abstract_sockets(pid_t process);
 std::vector<std::string> abstract_sockets(const std::string& word);
 
