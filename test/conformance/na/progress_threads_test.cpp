@@ -272,6 +272,7 @@ TEST_CASE("threads trigger one multi-receive", "[threads][multi_recv]") {
 
 TEST_CASE("cancels race with arrivals across threads", "[threads][cancel]") {
     Pair p;
+    std::atomic<bool> enough{false};
     std::atomic<bool> stop{false};
     std::atomic<unsigned> callbacks{0};
     std::atomic<unsigned> posts{0};
@@ -287,7 +288,7 @@ TEST_CASE("cancels race with arrivals across threads", "[threads][cancel]") {
         Op send(p.a);
         Buffer out(p.a);
         unsigned sent = 0;
-        while (!stop) {
+        while (!enough) {
             if (sent < posts) {  // about one message per receive
                 ++sent;
                 send.reset();
@@ -308,9 +309,11 @@ TEST_CASE("cancels race with arrivals across threads", "[threads][cancel]") {
         REQUIRE(recv.cancel() == NA_SUCCESS);
         REQUIRE(until([&] { return callbacks == posts; }, [] { std::this_thread::yield(); }));
     }
+    // The last message may need the receiver's progress.
+    enough = true;
+    sender.join();
     stop = true;
     receiver.join();
-    sender.join();
     CHECK(callbacks == posts);
 }
 
