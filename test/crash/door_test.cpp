@@ -420,7 +420,7 @@ TEST_CASE("a crowd stands in the door", "[na][door]") {
                 inbox.close();
             }
             side.close();
-            CHECK(count_descriptors() == before);
+            CHECK(descriptors_are_back(before));
         }
     }
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,8 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
+
+#include "support/options.hpp"
 
 namespace crash {
 namespace {
@@ -62,6 +65,16 @@ std::size_t count_descriptors() {
     std::error_code error;
     const auto all = fs::directory_iterator("/proc/self/fd", error);
     return error ? SIZE_MAX : static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+bool descriptors_are_back(std::size_t before) {
+    const std::size_t now = count_descriptors();
+    const char* why = support::lacks(support::Promise::all_given_back);
+    if (why != nullptr && now > before && now <= before + 2) {
+        std::printf("%zu descriptors are left: %s\n", now - before, why);
+        return true;
+    }
+    return now == before;
 }
 
 std::string list_descriptors() {

@@ -32,6 +32,9 @@ class Stopwatch {
 
 // Open descriptors of this process; SIZE_MAX if there is none left to look.
 std::size_t count_descriptors();
+// After the class was closed: as many as `before` it was opened; where libfabric forgets some
+// (support::Promise), up to two more, which is said.
+bool descriptors_are_back(std::size_t before);
 // What they are, one per line: for the message of a failure.
 std::string list_descriptors();
 
@@ -58,7 +61,8 @@ inline bool may_die_at_work() {
     return why == nullptr;
 }
 
-// The abstract sockets of endpoints of `process`; those whose name has `word` in it as a whole word.
+// The abstract sockets of endpoints of `process`; those whose name has `word` in it as a whole
+// word.
 std::vector<std::string> abstract_sockets(pid_t process);
 std::vector<std::string> abstract_sockets(const std::string& word);
 

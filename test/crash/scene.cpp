@@ -104,7 +104,7 @@ void Scene::finish() {
     }
     PARTY_REQUIRE(named_files(getpid()).empty() || endpoints_are_files());
     close();
-    if (count_descriptors() != descriptors_) {
+    if (!descriptors_are_back(descriptors_)) {
         throw std::runtime_error("descriptors are left:\n" + list_descriptors() + "before:\n" +
                                  descriptor_list_);
     }
