@@ -96,6 +96,7 @@ class Context final : public plugin::Context {
     bool retiring() const noexcept;
 
     // message.cpp
+    Link* session(Op& op, plugin::Posted& instead) noexcept;
     plugin::Posted not_up(Link& link) noexcept;
     plugin::Posted again(Link& link) noexcept;
     ssize_t transmit(Link& link, const std::byte* bytes, std::size_t size, Op* op,

@@ -30,20 +30,31 @@ Posted Context::not_up(Link& link) noexcept {
     return again(link);
 }
 
-Posted Context::send(Op& op) {
+// The link to the operation's target, with a session: it tells whether somebody is there. Null: not
+// now; then `instead` is the answer to the post.
+Link* Context::session(Op& op, Posted& instead) noexcept {
     auto& peer = static_cast<Peer&>(*op.peer);
     Link* link = peer.links(id_).to(op.target_id);
     if (link == nullptr) [[unlikely]] {
         try {
             link = &link_to(peer, op.target_id);
         } catch (const std::bad_alloc&) {
-            return Posted::failed(Status::nomem);
+            instead = Posted::failed(Status::nomem);
+            return nullptr;
         }
     }
     if (link->state != Link::State::up) [[unlikely]] {
-        if (const Posted p = not_up(*link); p.what != Posted::What::done) {
-            return p;
-        }
+        instead = not_up(*link);
+        return instead.what == Posted::What::done ? link : nullptr;
+    }
+    return link;
+}
+
+Posted Context::send(Op& op) {
+    Posted instead = Posted::again();
+    Link* link = session(op, instead);
+    if (link == nullptr) [[unlikely]] {
+        return instead;
     }
     if ((link->due & Link::kConfirm) != 0 && !flush(*link)) [[unlikely]] {
         return again(*link);

@@ -38,20 +38,10 @@ void copy_range(const Region& region, std::uint64_t offset, std::byte* buffer, s
 }  // namespace
 
 Posted Context::transfer(Op& op) {
-    auto& peer = static_cast<Peer&>(*op.peer);
-    Link* link = peer.links(id_).to(op.target_id);
+    Posted instead = Posted::again();
+    Link* link = session(op, instead);
     if (link == nullptr) [[unlikely]] {
-        try {
-            link = &link_to(peer, op.target_id);
-        } catch (const std::bad_alloc&) {
-            return Posted::failed(Status::nomem);
-        }
-    }
-    // Not without a session: it tells whether somebody is there.
-    if (link->state != Link::State::up) [[unlikely]] {
-        if (const Posted p = not_up(*link); p.what != Posted::What::done) {
-            return p;
-        }
+        return instead;
     }
     if (debts_ != 0) [[unlikely]] {
         if (const auto p = blocked_by_debts(*link)) {
