@@ -113,8 +113,8 @@ TEST_CASE("clients are killed one after the other", "[hg]") {
         const Memory now = memory_used();
         CHECK(now.mappings <= memory.mappings + 16);
         // The pool of buffers for long payloads still fills up, to as many as are in use at a time:
-        // for each call of a client one to land in and one to send, of 512 KiB.
-        constexpr std::size_t kPool = kCalls * 2 * (std::size_t{512} << 10);
+        // for each call of a client one to land in and one to send, of 128 KiB.
+        constexpr std::size_t kPool = kCalls * 2 * (std::size_t{128} << 10);
         CHECK(now.heap <= memory.heap + kPool + (std::size_t{64} << 10));
         CHECK(side.requests(Kind::echo) >= clients);
         side.close();
