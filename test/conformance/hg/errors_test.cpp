@@ -168,7 +168,8 @@ TEST_CASE("the target's handle is no origin's") {
     bool over = false;
     HG_Set_data(h, &over, [](void* p) { *static_cast<bool*>(p) = true; });
     CHECK(HG_Destroy(h) == HG_SUCCESS);
-    // The answer may be there before its sender hears that it was sent; until then the handle is in use.
+    // The answer may be there before its sender hears that it was sent; until then the handle is in
+    // use.
     REQUIRE(support::until([&] { return over; }, [&] { pair.pump(); }));
     CHECK(HG_Destroy(h) == HG_INVALID_ARG);  // it is posted again, and nobody's
     Call next(pair.a, pair.to_b, pair.a.empty);

@@ -259,7 +259,8 @@ TEST_CASE(
             HG_Destroy(held[0]);
             held.clear();
             CHECK(pair.wait(call) == HG_SUCCESS);
-            // The answer may be here before its sender hears that it was sent, and until then the sender's handle lives.
+            // The answer may be here before its sender hears that it was sent, and until then the
+            // sender's handle lives.
             CHECK(support::until([&] { return freed >= i; }, [&] { pair.pump(); }));
             CHECK(freed == i);
         }
