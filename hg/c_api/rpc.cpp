@@ -58,6 +58,17 @@ const char* why_not_respond(Status s) noexcept {
     }
 }
 
+// For HG_Get_last_error() only: a peer that is gone is no mistake of the program, whose log it
+// would fill.
+void say_unreachable(const Handle& h) noexcept {
+    try {
+        na::log::set_last_error(fmt::format("cannot forward RPC {:#x}: nobody is at {} (any more)",
+                                            h.info().id, h.info().addr->uri()));
+    } catch (const std::bad_alloc&) {
+        na::log::set_last_error("the peer cannot be reached");
+    }
+}
+
 Status forward(Handle& h, const Callback& callback, void* in_struct) {
     Status s = h.claim();
     if (!ok(s)) [[unlikely]] {
@@ -80,6 +91,9 @@ Status forward(Handle& h, const Callback& callback, void* in_struct) {
     s = h.forward(e.size, callback, e.beyond, e.beyond_size);
     if (!ok(s)) [[unlikely]] {
         context.overflow().give(e.beyond);
+        if (s == Status::hostunreach) {
+            say_unreachable(h);
+        }
     }
     return s;
 }
