@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "na/session/wire.hpp"
 #include "na/util/log.hpp"
 #include "plugins/ofi/context.hpp"
 #include "plugins/ofi/rma.hpp"
 #include "plugins/ofi/segments.hpp"
-#include "plugins/ofi/wire.hpp"
 
 namespace na::ofi {
 namespace {
@@ -45,7 +45,7 @@ Domain::Domain(const plugin::OpenSpec& spec, Choice choice)
     const std::size_t asked[] = {spec.info.max_unexpected, spec.info.max_expected};
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
         caps_.max_message[lane] = asked[lane] == 0 ? kDefaultMessage : asked[lane];
-        caps_.headroom[lane] = Header::kSize;
+        caps_.headroom[lane] = session::Header::kSize;
         caps_.ordered[lane] = choice_.ordered;
     }
     caps_.op_scratch = sizeof(Transfer);
@@ -72,12 +72,13 @@ Domain::~Domain() {
 Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spec) {
     return guarded<plugin::Domain>([&]() -> Result<std::unique_ptr<plugin::Domain>> {
         for (const std::size_t asked : {spec.info.max_unexpected, spec.info.max_expected}) {
-            if (asked > kMaxMessage || (asked != 0 && asked < Header::kSize)) {
-                return Error{Status::invalid_arg,
-                             fmt::format("messages of {} bytes: ofi+{} takes from {} to {}; move "
-                                         "larger data by put, get or "
-                                         "bulk transfer",
-                                         asked, spec.protocol, Header::kSize, kMaxMessage)};
+            if (asked > kMaxMessage || (asked != 0 && asked < session::Header::kSize)) {
+                return Error{
+                    Status::invalid_arg,
+                    fmt::format("messages of {} bytes: ofi+{} takes from {} to {}; move "
+                                "larger data by put, get or "
+                                "bulk transfer",
+                                asked, spec.protocol, session::Header::kSize, kMaxMessage)};
             }
         }
         auto choice = choose(spec);
@@ -130,7 +131,7 @@ Result<std::unique_ptr<Endpoint>> Domain::listen_as(std::uint8_t id) const {
     } else if (choice_.provider->naming == Naming::native) {
         return Endpoint::open(endpoint_spec(), {});
     }
-    return Endpoint::open(endpoint_spec(), at.to_fabric(id));
+    return Endpoint::open(endpoint_spec(), at.raw(id));
 }
 
 // All endpoints, context 0 at this port; sets address_.
@@ -215,8 +216,8 @@ Error Domain::open_endpoints(const plugin::OpenSpec& spec) {
 Error Domain::open_named() {
     remove_stale_segments();
     for (int tries = kNameTries;; --tries) {
-        address_ =
-            Address::of_bytes(Naming::text, choice_.name.empty() ? fresh_name() : choice_.name);
+        address_ = Address::of_bytes(Naming::text,
+                                     choice_.name.empty() ? session::fresh_name() : choice_.name);
         const auto r = listen(0);
         if (r) {
             return Error{Status::success, {}};

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "na/plugin.hpp"
+#include "na/session/secret.hpp"
 #include "plugins/ofi/endpoint.hpp"
 #include "plugins/ofi/memory.hpp"
 #include "plugins/ofi/peer.hpp"
-#include "plugins/ofi/secret.hpp"
 
 namespace na::ofi {
 
@@ -38,7 +38,7 @@ class Domain final : public plugin::Domain {
     const Address& address() const noexcept { return address_; }
     const Registrar& registrar() const noexcept { return registrar_; }
     fid_fabric* fabric() const noexcept { return fabric_.get(); }
-    const Secret& secret() const noexcept { return secret_; }
+    const session::Secret& secret() const noexcept { return secret_; }
     bool delivery_complete() const noexcept { return choice_.delivery_complete; }
     bool no_block() const noexcept { return no_block_; }
     AddressFormat format() const noexcept { return format_; }
@@ -60,7 +60,7 @@ class Domain final : public plugin::Domain {
     AddressFormat format_ = AddressFormat::unspec;
     plugin::Caps caps_;
     std::uint16_t window_ = 0;
-    Secret secret_;
+    session::Secret secret_;
     Fabric fabric_;
     FabricDomain domain_;
     Registrar registrar_;

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <rdma/fi_cm.h>
 
+#include "na/session/wire.hpp"
 #include "plugins/ofi/segments.hpp"
-#include "plugins/ofi/wire.hpp"
 
 namespace na::ofi {
 namespace {
@@ -83,7 +83,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
     // Not before: shm of libfabric 1.17 has nowhere to keep it until the endpoint is enabled, and
     // crashes.
     if (e->multi_) {
-        std::size_t least = std::max(spec.largest, kMaxControl);
+        std::size_t least = std::max(spec.largest, session::kMaxControl);
         rc = fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof least);
         if (rc != 0) {
             return failure(rc, "set the least room for multi-receives");
@@ -124,7 +124,7 @@ Error Endpoint::listen(const Choice& choice, std::string_view source) {
 }
 
 Error Endpoint::make_buffers(const EndpointSpec& spec) {
-    const std::size_t least = (std::max(spec.largest, kMaxControl) + 63) / 64 * 64;
+    const std::size_t least = (std::max(spec.largest, session::kMaxControl) + 63) / 64 * 64;
     std::size_t count = kMultiBuffers;
     buffer_bytes_ = least;
     if (multi_) {
@@ -182,7 +182,7 @@ Result<Address> Endpoint::name() const {
     if (const int rc = fi_getname(&ep_->fid, bytes, &size); rc != 0) {
         return failure(rc, "get the endpoint's address");
     }
-    return Address::from_fabric(naming_, bytes, size);
+    return Address::from_raw(naming_, bytes, size);
 }
 
 }  // namespace na::ofi

@@ -7,14 +7,16 @@
 #include <memory>
 #include <vector>
 
+#include "na/session/address.hpp"
 #include "na/util/fd.hpp"
-#include "plugins/ofi/address.hpp"
 #include "plugins/ofi/fabric.hpp"
 #include "plugins/ofi/info.hpp"
 #include "plugins/ofi/memory.hpp"
 #include "plugins/ofi/neighbours.hpp"
 
 namespace na::ofi {
+
+using session::Address;
 
 // What libfabric gets as context of an operation: the provider's own space first, then what it was.
 struct Token {

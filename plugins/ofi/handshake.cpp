@@ -208,7 +208,7 @@ void Context::forget_session(Link& link) noexcept {
 void Context::greet(Link& link) noexcept {
     link.absent_until = 0;
     try {
-        link.offer = random_number();
+        link.offer = session::random_number();
         set_cookie(link, link.offer);
     } catch (const std::bad_alloc&) {
         return;

@@ -187,7 +187,7 @@ Result<Choice> choose_one(const Provider& p, const plugin::OpenSpec& spec, int& 
         }
     } else if (p.naming == Naming::text) {
         c.name = spec.host;
-        if (!spec.host.empty() && !is_name(spec.host)) {
+        if (!spec.host.empty() && !session::is_name(spec.host)) {
             return Error{
                 Status::invalid_arg,
                 fmt::format("ofi+{}://{}: a name has up to 64 letters, digits, '-', '_', '.'",

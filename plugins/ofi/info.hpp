@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "na/plugin.hpp"
-#include "plugins/ofi/address.hpp"
+#include "na/session/address.hpp"
 #include "plugins/ofi/fabric.hpp"
 #include "plugins/ofi/providers.hpp"
 
 namespace na::ofi {
+
+using session::Address;
 
 struct Choice {
     const Provider* provider = nullptr;

@@ -8,13 +8,18 @@
 #include <string>
 
 #include "na/plugin.hpp"
+#include "na/session/wire.hpp"
 #include "na/util/fd.hpp"
 #include "na/util/intrusive_list.hpp"
 #include "plugins/ofi/endpoint.hpp"
 #include "plugins/ofi/peer.hpp"
-#include "plugins/ofi/wire.hpp"
 
 namespace na::ofi {
+
+using session::Card;
+using session::Header;
+using session::Kind;
+using session::kMaxControl;
 
 struct Transfer;
 

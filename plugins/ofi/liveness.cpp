@@ -229,7 +229,7 @@ int Context::begin_probe(Link& link, std::int64_t now) {
     link.next_probe = now + kProbe;
     link.probe_end = now + kProbeLimit;
     link.answered = false;
-    const std::string bytes = link.address.to_fabric(link.target);
+    const std::string bytes = link.address.raw(link.target);
     const auto* address = reinterpret_cast<const sockaddr*>(bytes.data());
     link.probe.reset(socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!link.probe) {
@@ -300,7 +300,7 @@ bool Context::may_connect(Link& link) noexcept {
 namespace {
 
 std::string segment_name(const Link& link) {
-    std::string name = link.address.to_fabric(link.target);
+    std::string name = link.address.raw(link.target);
     name.resize(name.find('\0'));
     return name;
 }

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <rdma/fi_endpoint.h>
 
+#include "na/session/secret.hpp"
 #include "na/util/bytes.hpp"
-#include "plugins/ofi/secret.hpp"
 
 namespace na::ofi {
 namespace {
@@ -104,7 +104,7 @@ Result<FabricMr> Registrar::register_one(void* memory, std::size_t bytes, std::u
     // Where the key is ours to choose it is random: nobody reaches memory whose descriptor he was
     // not given.
     for (int i = 0; i < kKeyTries; ++i) {
-        attr.requested_key = (mode_ & FI_MR_PROV_KEY) != 0 ? 0 : random_number() & mask;
+        attr.requested_key = (mode_ & FI_MR_PROV_KEY) != 0 ? 0 : session::random_number() & mask;
         rc = fi_mr_regattr(domain_, &attr, 0, &mr);
         if (rc != -FI_ENOKEY) {
             break;

@@ -148,8 +148,9 @@ void Context::arrived(std::span<const std::byte> bytes) {
     Header h;
     if (!h.read(bytes) || h.target != id_) [[unlikely]] {
         ++stats_.bad_input;
-        sink_.dropped(h.version != kWireVersion ? "a message of another protocol or version"
-                                                : "a malformed message");
+        sink_.dropped(h.version != session::kWireVersion
+                          ? "a message of another protocol or version"
+                          : "a malformed message");
         return;
     }
     if (h.kind > Kind::expected) {

@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "na/plugin.hpp"
-#include "plugins/ofi/address.hpp"
+#include "na/session/address.hpp"
 
 namespace na::ofi {
+
+using session::Address;
 
 struct Link;
 

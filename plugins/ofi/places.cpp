@@ -27,7 +27,7 @@ constexpr unsigned kLooks = 2;  // at a peer that is gone, with the queue read i
 // -FI_EAGAIN: not yet.
 ssize_t Context::reach(Link& link) noexcept {
     try {
-        const std::string bytes = link.address.to_fabric(link.target);
+        const std::string bytes = link.address.raw(link.target);
         if (link.address.naming() == Naming::text) {
             link.neighbour = find_neighbour(bytes);
         }
@@ -109,7 +109,7 @@ void Context::leave(Link& link) noexcept {
             retired_.push_back({.addr = addr,
                                 .segment = link.segment,
                                 .neighbour = neighbour,
-                                .bytes = link.address.to_fabric(link.target),
+                                .bytes = link.address.raw(link.target),
                                 .owed = owed,
                                 .met = met,
                                 .looks = 0});

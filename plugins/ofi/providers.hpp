@@ -6,14 +6,11 @@
 #include <span>
 #include <string_view>
 
+#include "na/session/address.hpp"
+
 namespace na::ofi {
 
-// How endpoints are named.
-enum class Naming : std::uint8_t {
-    ip,      // IP address and port; context k of an endpoint listens on port + k
-    text,    // a name within the machine; context k appends ".k"
-    native,  // bytes of the provider; no further contexts
-};
+using session::Naming;
 
 // How to find out whether somebody lives at an address where posts are answered "try again" for
 // ever: providers keep trying to connect to the dead and do not say so.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What travels in front of every message, and the messages that the plugin sends itself.
+// What travels in front of every message, and the messages that the engine sends itself.
 //
 // A session joins one context here with one of a peer. Each side gives the other a *cookie*, a
 // number that only somebody who receives at the address that he claims can know; a message carries
 // the cookie that its receiver gave, and is thereby from whom it claims to be. Nothing depends on
-// the provider telling sources.
+// the transport telling sources.
 //
 //   A                                         B
 //   hello   {offer, card of A}           ->        B stores nothing but where to send the answer
@@ -27,7 +27,7 @@
 #include "na/plugin.hpp"
 #include "na/util/bytes.hpp"
 
-namespace na::ofi {
+namespace na::session {
 
 inline constexpr std::uint8_t kWireVersion = 1;
 
@@ -128,4 +128,4 @@ struct Card {
 
 inline constexpr std::size_t kMaxControl = Header::kSize + Card::kMaxSize;
 
-}  // namespace na::ofi
+}  // namespace na::session

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "plugins/ofi/address.hpp"
+#include "na/session/address.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -13,7 +13,7 @@
 
 #include "na/util/bytes.hpp"
 
-namespace na::ofi {
+namespace na::session {
 namespace {
 
 // First byte of an identity.
@@ -159,14 +159,14 @@ Result<Address> Address::decode(Naming naming, AddressFormat format,
     return of_ip(ip);
 }
 
-Result<Address> Address::from_fabric(Naming naming, const void* bytes, std::size_t size) {
+Result<Address> Address::from_raw(Naming naming, const void* bytes, std::size_t size) {
     if (naming == Naming::ip) {
         sockaddr_storage storage{};
         std::memcpy(&storage, bytes, std::min(size, sizeof storage));
         const auto address = util::IpAddress::from(reinterpret_cast<const sockaddr*>(&storage));
         if (!address) {
             return Error{Status::protocol_error,
-                         "the provider's address is not of the expected kind"};
+                         "the address that the transport reports is not of the expected kind"};
         }
         const std::uint16_t port = storage.ss_family == AF_INET6
                                        ? reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port
@@ -180,7 +180,7 @@ Result<Address> Address::from_fabric(Naming naming, const void* bytes, std::size
     return of_bytes(naming, std::move(text));
 }
 
-std::string Address::to_fabric(std::uint8_t id) const {
+std::string Address::raw(std::uint8_t id) const {
     switch (naming_) {
         case Naming::ip: {
             sockaddr_storage storage{};
@@ -199,13 +199,4 @@ std::string Address::to_fabric(std::uint8_t id) const {
     return bytes_;
 }
 
-int Address::process() const noexcept {
-    int pid = 0;
-    const auto [stop, error] = std::from_chars(bytes_.data(), bytes_.data() + bytes_.size(), pid);
-    return naming_ == Naming::text && error == std::errc{} &&
-                   stop != bytes_.data() + bytes_.size() && *stop == '-'
-               ? pid
-               : 0;
-}
-
-}  // namespace na::ofi
+}  // namespace na::session

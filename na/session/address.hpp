@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Addresses of endpoints: as text in URIs, as the bytes that travel, and as libfabric takes them.
+// Addresses of endpoints: as text in URIs, as the bytes that travel, and as the transport's library
+// takes them.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +11,15 @@
 
 #include "na/result.hpp"
 #include "na/util/ip.hpp"
-#include "plugins/ofi/providers.hpp"
 
-struct fi_info;
+namespace na::session {
 
-namespace na::ofi {
+// How endpoints are named.
+enum class Naming : std::uint8_t {
+    ip,      // IP address and port; context k of an endpoint listens on port + k
+    text,    // a name within the machine; context k appends ".k"
+    native,  // bytes of the library; no further contexts
+};
 
 // The address of an endpoint, that is, of its context 0. A value.
 class Address {
@@ -35,15 +40,14 @@ class Address {
     static Result<Address> decode(Naming naming, AddressFormat format,
                                   std::span<const std::byte> identity);
 
-    // What libfabric reports, and takes, for context `id`.
-    static Result<Address> from_fabric(Naming naming, const void* bytes, std::size_t size);
-    std::string to_fabric(std::uint8_t id) const;
+    // What the library reports, and takes, for context `id`: a sockaddr, a terminated name, its own
+    // bytes.
+    static Result<Address> from_raw(Naming naming, const void* bytes, std::size_t size);
+    std::string raw(std::uint8_t id) const;
 
     Naming naming() const noexcept { return naming_; }
     const util::IpEndpoint& ip() const noexcept { return ip_; }
     const std::string& name() const noexcept { return bytes_; }
-    // Naming::text: the process it belongs to; 0: the name does not tell.
-    int process() const noexcept;
 
  private:
     Naming naming_ = Naming::ip;
@@ -54,7 +58,7 @@ class Address {
 
 // Names are "<process>-<number>" as sm has them, or what the user gave.
 std::string fresh_name();
-// Fit for the file system's and libfabric's taste: up to 64 letters, digits, '-', '_' and '.'.
+// Fit for any file system and library: up to 64 letters, digits, '-', '_' and '.'.
 bool is_name(std::string_view text) noexcept;
 
-}  // namespace na::ofi
+}  // namespace na::session

@@ -9,7 +9,7 @@
 
 #include <sys/random.h>
 
-namespace na::ofi {
+namespace na::session {
 
 // Never zero.
 inline std::uint64_t random_number() noexcept {
@@ -79,4 +79,4 @@ class Secret {
     const std::uint64_t k1_;
 };
 
-}  // namespace na::ofi
+}  // namespace na::session
