@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What one context here has with one context of a peer. Transports derive from it what they need to
+// reach the peer; what is here is the engine's, but for what says otherwise.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <utility>
+
+#include "na/plugin.hpp"
+#include "na/session/address.hpp"
+#include "na/session/peer.hpp"
+#include "na/session/request.hpp"
+#include "na/util/fd.hpp"
+#include "na/util/intrusive_list.hpp"
+
+namespace na::session {
+
+struct Link {
+    enum class State : std::uint8_t { idle, greeting, up };
+
+    // A message that the core had no room for.
+    struct Held {
+        std::uint32_t tag;
+        std::size_t size;
+        std::unique_ptr<std::byte[]> bytes;
+    };
+
+    // What is to be sent to the peer as soon as the transport takes it.
+    enum Due : std::uint8_t {
+        kHello = 1,
+        kWelcome = 2,
+        kConfirm = 4,
+        kCheck = 8,
+        kCredit = 16,
+        kReset = 32,
+        kBye = 64
+    };
+
+    Link(Address a, std::uint8_t t) : address(std::move(a)), target(t) {}
+    Link(const Link&) = delete;
+    Link& operator=(const Link&) = delete;
+    virtual ~Link() = default;
+
+    const Address address;
+    const std::uint8_t target;  // the peer's context
+    State state = State::idle;
+    std::uint8_t due = 0;
+    bool self = false;
+    bool holds_source = false;  // a reference from Sink::source()
+    bool refused = false;       // the core did not want to know the peer: said once
+    bool wants = false;         // a post was answered `again`
+    bool doomed = false;        // to be ended in progress()
+    bool dying = false;
+    bool audited = false;  // asked for a sign of life, though nobody waits for it
+    // It has greeted, or answered, since the transport has a way to it. Engine::leave() makes it
+    // false.
+    bool met = false;
+    Peer* peer = nullptr;  // null: nobody here refers to the peer
+
+    // Session.
+    std::uint64_t out_cookie = 0;     // what the peer wants to see
+    std::uint64_t in_cookie = 0;      // what it writes; key in the context's table while not 0
+    std::uint64_t offer = 0;          // ours, while greeting
+    std::uint64_t their_offer = 0;    // of a session that the peer began
+    std::uint64_t welcome_offer = 0;  // to be answered
+    std::uint64_t reset_cookie = 0;   // to be answered
+    std::uint32_t max_message[kLanes] = {0, 0};  // that the peer takes
+    std::uint16_t window = 0;
+    std::uint16_t sent[kLanes] = {0, 0};
+    std::uint16_t acked[kLanes] = {0, 0};  // of those sent
+    std::uint16_t taken[kLanes] = {0, 0};  // of those received
+    std::uint16_t told[kLanes] = {0, 0};   // of those taken
+    std::deque<Held> held[kLanes];
+
+    // With the library: those with an operation are the engine's, others the transport's.
+    util::IntrusiveList<Request, &Request::hook> requests;
+
+    // Liveness; now_ns().
+    std::uint32_t awaited = 0;       // expected receives that the core has posted for this peer
+    std::int64_t heard = 0;          // last message; 0: since the last look
+    std::int64_t next_call = 0;      // hello or check
+    std::int64_t absent_until = 0;   // nobody was there a moment ago
+    std::int64_t call_interval = 0;  // between hellos
+    std::int64_t blocked_since = 0;  // the transport does not get through; 0: it does
+    std::int64_t next_probe = 0;
+    std::int64_t probe_end = 0;  // of the probe under way
+    util::UniqueFd probe;        // Traits::port_is_tcp: a connection attempt
+    bool answered = false;       // the last probe reached somebody
+
+    util::ListHook work;     // something is to be done in the next progress()
+    util::ListHook watched;  // the peer's death matters
+    util::ListHook age;      // strangers: oldest first
+    util::ListHook turn;     // those that were up: next to be audited first
+
+    bool starved(std::size_t lane) const noexcept {
+        return static_cast<std::uint16_t>(sent[lane] - acked[lane]) >= window;
+    }
+    bool holding() const noexcept { return !held[0].empty() || !held[1].empty(); }
+};
+
+}  // namespace na::session

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// This side of all sessions of a domain: what its engines need to know of it, and what domains with
+// sessions have in common. A Domain owns one and completes it while it opens; constant from then
+// on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "na/plugin.hpp"
+#include "na/session/address.hpp"
+#include "na/session/secret.hpp"
+
+namespace na::session {
+
+struct Local {
+    // Fills the messages' part of `caps`, and what the sizes of messages decide.
+    Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming naming);
+
+    // Whether messages may be as large as was asked for. Errors: invalid_arg.
+    static Error check_sizes(std::string_view class_name, const plugin::OpenSpec& spec);
+
+    const std::string name;      // "ofi+tcp", for messages to users
+    const std::string protocol;  // "tcp"
+    const Naming naming;
+    const bool no_block;
+    const std::uint8_t contexts;  // that the class may have
+    const std::uint16_t window;   // messages per peer and lane that are kept; bounds their bytes
+    const std::size_t largest;    // message of either lane, header included
+    const Secret secret;
+
+    // The Domain's to complete.
+    plugin::Caps caps;
+    AddressFormat format = AddressFormat::unspec;  // Naming::ip: the family of all addresses
+    Address address;                               // what peers are told
+
+    // What an engine sends at most, its own messages included, and a little more for transfers: the
+    // buffers of requests.
+    std::size_t bounce_bytes() const noexcept;
+
+    std::string uri() const { return protocol + "://" + address.text(); }
+
+    // For Domain::connect and decode_peer. `ours`: whether the scheme (scheme_of()) is spoken here.
+    Result<std::unique_ptr<plugin::Peer>> connect(std::string_view uri, bool ours) const;
+    Result<std::unique_ptr<plugin::Peer>> decode_peer(std::span<const std::byte> identity) const;
+};
+
+// "tcp" of "tcp://host:port"; empty: there is none.
+std::string_view scheme_of(std::string_view uri) noexcept;
+
+// Naming::ip: one listener per context, context k at port + k, so that a peer is named by one port.
+// Takes the ports of `ip` in turn until all are free, and, where any will do, several times. Sets
+// `local.address`.
+//   open(id, port)  opens that of a context at ip.bind_address(); 0: any port. Answers the port.
+//                   addrinuse: others are tried
+//   close()         closes all
+// Errors: addrinuse with what was asked for and what to do; what open() says.
+Error listen_in_row(
+    Local& local, const util::IpChoice& ip,
+    const std::function<Result<std::uint16_t>(std::uint8_t id, std::uint16_t port)>& open,
+    const std::function<void()>& close);
+
+// No exception leaves a plugin.
+template <typename T, typename Make>
+Result<std::unique_ptr<T>> guarded(Make&& make) noexcept {
+    try {
+        return make();
+    } catch (const std::bad_alloc&) {
+        return Error{Status::nomem, {}};
+    }
+}
+
+}  // namespace na::session
