@@ -40,6 +40,10 @@
 
 namespace na::session {
 
+inline constexpr std::int64_t kMs = 1'000'000;    // ns
+inline constexpr std::int64_t kLook = 5 * kMs;    // between looks at watched links
+inline constexpr std::int64_t kCall = 300 * kMs;  // between checks of a silent peer
+
 // What an engine has to know of its transport; constant.
 struct Traits {
     // Addresses are IP endpoints that take TCP connections: where one is refused, nobody lives. So

@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <new>
+#include <iterator>
 
 #include <poll.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
 
 #include <fmt/format.h>
 #include <rdma/fi_cm.h>
@@ -18,86 +16,53 @@ namespace na::ofi {
 namespace {
 
 constexpr std::size_t kBatch = 16;
-constexpr std::size_t kChunk = 32;
-constexpr std::size_t kMaxRequests = 1024;
-constexpr std::size_t kMinBounce = 8192;
 constexpr std::size_t kMaxPiece = std::size_t{1} << 30;
 constexpr std::int64_t kSettle = 50'000'000;          // ns: how long closing waits for connections
 constexpr std::int64_t kConnectionLook = 20'000'000;  // ns: rxm looks at them every 10 ms
 constexpr std::int64_t kFarewell = 20'000'000;  // ns: how long closing waits for what is under way
 
-std::size_t largest_of(const plugin::Caps& caps) noexcept {
-    return std::max(caps.max_message[0], caps.max_message[1]);
+session::Traits traits_of(const Provider& provider, const Endpoint& endpoint) noexcept {
+    return {.port_is_tcp = provider.probe == Probe::tcp,
+            .connects_aside = provider.connects_aside,
+            .looks = provider.probe == Probe::process,
+            .library_fd = endpoint.wait_fd(),
+            .fd_interval = session::kLook};
 }
 
 }  // namespace
 
 Context::Context(Domain& domain, std::uint8_t id, std::unique_ptr<Endpoint> endpoint,
                  plugin::Sink& sink)
-    : domain_(domain),
-      id_(id),
-      sink_(sink),
-      window_(domain.window()),
+    : session::Engine(domain.local(), id, sink, traits_of(domain.provider(), *endpoint)),
+      domain_(domain),
       inject_(domain.provider().inject ? domain.info().tx_attr->inject_size : 0),
-      bounce_bytes_(std::max({largest_of(domain.caps()), kMaxControl, kMinBounce})),
       largest_piece_(std::min(domain.info().ep_attr->max_msg_size, kMaxPiece)),
-      endpoint_(std::move(endpoint)) {}
-
-Error Context::open() {
-    if (domain_.provider().probe == Probe::process) {
-        processes_.reset(epoll_create1(EPOLL_CLOEXEC));  // if that fails, others look
-    }
-    if (domain_.no_block()) {
-        return Error{Status::success, {}};
-    }
-    set_.reset(epoll_create1(EPOLL_CLOEXEC));
-    timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-    if (!set_ || !timer_) {
-        return Error{
-            Status::nomem,
-            "cannot make a descriptor to wait on: raise the limit on open files (ulimit -n)"};
-    }
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (epoll_ctl(set_.get(), EPOLL_CTL_ADD, timer_.get(), &event) != 0) {
-        return Error{Status::io_error, "cannot wait on a timer"};
-    }
-    if (processes_) {
-        epoll_ctl(set_.get(), EPOLL_CTL_ADD, processes_.get(), &event);
-    }
-    return Error{Status::success, {}};
-}
+      endpoint_(std::move(endpoint)),
+      pool_(domain.local().bounce_bytes()) {}
 
 Context::~Context() {
-    for (auto& [key, link] : links_) {
-        if (link->state == Link::State::up && !link->self) {
-            link->due |= Link::kBye;
-            flush(*link);
-        }
-    }
+    say_goodbye();
     see_off();
     if (domain_.provider().forgets_requests) {
         settle();
     }
-    for (auto& [key, link] : links_) {
-        if (link->peer != nullptr) {
-            link->peer->links(id_).set(link->target, nullptr);
-            if (link->holds_source) {
-                sink_.release(*link->peer);
-            }
-        }
-    }
-    for (auto& [key, link] : links_) {
-        if (process_gone(*link)) {
-            remove_left(*link);
+    release_peers();
+    for (const auto& [key, link] : links()) {
+        if (gone(*link)) {
+            remove_left(of(*link));
         }
     }
     endpoint_.reset();
 }
 
+std::unique_ptr<session::Link> Context::make_link(session::Address address, std::uint8_t target) {
+    return std::make_unique<Link>(*this, std::move(address), target);
+}
+
 // Waits for what is under way, not longer than the goodbyes take: what the core had it has ended.
 void Context::see_off() noexcept {
-    for (const std::int64_t end = now_ns() + kFarewell; under_way_ != 0 && now_ns() < end;) {
+    for (const std::int64_t end = session::now_ns() + kFarewell;
+         under_way_ != 0 && session::now_ns() < end;) {
         fi_cq_data_entry entries[kBatch];
         const ssize_t n = fi_cq_read(endpoint_->cq(), entries, kBatch);
         if (n == -FI_EAVAIL) {
@@ -117,8 +82,8 @@ void Context::see_off() noexcept {
 // Lets the provider take up the connections that were made to it.
 void Context::settle() noexcept {
     const int fd = endpoint_->wait_fd();
-    const std::int64_t start = now_ns();
-    for (std::int64_t now = start; now - start < kSettle; now = now_ns()) {
+    const std::int64_t start = session::now_ns();
+    for (std::int64_t now = start; now - start < kSettle; now = session::now_ns()) {
         // Its descriptor tells that there are some; without one they are found when it looks.
         pollfd set{fd, POLLIN, 0};
         if (fd >= 0 ? ::poll(&set, 1, 0) == 0 : now - start > kConnectionLook) {
@@ -135,69 +100,28 @@ void Context::settle() noexcept {
 }
 
 // --- requests
-// --------------------------------------------------------------------------------------------------------
 
 Request* Context::take_request() noexcept {
-    if (free_.empty() && !grow_requests()) [[unlikely]] {
-        return nullptr;
-    }
-    return free_.pop_front();
+    return pool_.take([this](std::byte* memory, std::size_t bytes) {
+        return domain_.registrar().local(memory, bytes);
+    });
 }
 
-bool Context::grow_requests() noexcept {
-    if (chunks_.size() * kChunk >= kMaxRequests) {
-        return false;
-    }
-    try {
-        Chunk chunk;
-        chunk.requests = std::make_unique<Request[]>(kChunk);
-        chunk.memory.reset(new std::byte[kChunk * bounce_bytes_]);
-        auto mr = domain_.registrar().local(chunk.memory.get(), kChunk * bounce_bytes_);
-        if (!mr) {
-            NA_LOG_WARNING(mem, "{}", mr.error().message);
-            return false;
-        }
-        chunk.registration = std::move(*mr);
-        chunks_.reserve(chunks_.size() + 1);
-        for (std::size_t i = 0; i < kChunk; ++i) {
-            Request& r = chunk.requests[i];
-            r.what = Token::What::request;
-            r.bounce = chunk.memory.get() + i * bounce_bytes_;
-            r.descriptor =
-                chunk.registration == nullptr ? nullptr : fi_mr_desc(chunk.registration.get());
-            free_.push_back(r);
-        }
-        chunks_.push_back(std::move(chunk));
-        return true;
-    } catch (const std::bad_alloc&) {
-        return false;
-    }
-}
-
-// The provider has it.
-void Context::start(Request& r, Link& link) noexcept {
-    r.link = &link;
-    link.requests.push_back(r);
-    ++under_way_;
-}
-
-void Context::finish(Request& r) noexcept {
-    if (r.hook.linked()) {
-        util::IntrusiveList<Request, &Request::hook>::remove(r);
-    }
-    r.op = nullptr;
+// Answers the operation that ends with it, if there is one.
+Op* Context::finish(Request& r) noexcept {
+    Op* op = ended(r);
     r.transfer = nullptr;
-    r.link = nullptr;
     r.bounced = false;
     if (r.debtor != FI_ADDR_NOTAVAIL) [[unlikely]] {
         pay(r);
     }
     --under_way_;
-    free_.push_front(r);
+    pool_.put_back(r);
+    return op;
 }
 
 void Context::done(Request& r, int error, const char* text) {
-    Link* link = r.link;  // null: what it belonged to has ended before
+    session::Link* link = r.link;  // null: what it belonged to has ended before
     const bool gone = means_lost(error);
     const Status status = gone ? Status::hostunreach : status_of(error);
     if (error != 0) [[unlikely]] {
@@ -207,12 +131,8 @@ void Context::done(Request& r, int error, const char* text) {
     }
     if (r.transfer != nullptr) {
         piece_done(r, status);
-    } else {
-        Op* op = r.op;
-        finish(r);
-        if (op != nullptr) {
-            sink_.complete(*op, {.status = status, .size = op->length});
-        }
+    } else if (Op* op = finish(r)) {
+        complete(*op, status);
     }
     if (gone && link != nullptr) {
         lost(*link, Status::hostunreach);
@@ -220,42 +140,36 @@ void Context::done(Request& r, int error, const char* text) {
 }
 
 // --- progress
-// --------------------------------------------------------------------------------------------------------
 
-std::size_t Context::progress() {
-    std::size_t events = 0;
-    if (armed_) [[unlikely]] {
-        armed_ = false;
-        polls_ = 0;
-        if (timer_due_ != 0 && timer_due_ <= now_ns()) {
-            std::uint64_t count = 0;
-            [[maybe_unused]] const ssize_t n = read(timer_.get(), &count, sizeof count);
-            timer_due_ = 0;
-        }
+std::size_t Context::poll() {
+    std::size_t events = read_queue();
+    if (endpoint_->starved()) [[unlikely]] {
+        endpoint_->repost();
     }
-    full_ = false;
-    try {
-        events += read_queue();
-        if (endpoint_->starved()) [[unlikely]] {
-            endpoint_->repost();
-        }
-        if (!work_.empty() || !transfers_.empty()) [[unlikely]] {
-            events += do_work();
-        }
-        if ((!watched_.empty() || processes_) && (polls_++ & 63) == 0) [[unlikely]] {
-            look_around();
-        }
-        if (!dead_.empty()) [[unlikely]] {
-            bury_dead();
-        }
-    } catch (const std::bad_alloc&) {
-        NA_LOG_WARNING(poll, "out of memory: messages may be lost");
-    }
-    if (events != 0) {
-        busy_ = true;
-        held_nap_ = 0;
+    if (!transfers_.empty()) [[unlikely]] {
+        events += go_on();
     }
     return events;
+}
+
+Context::Rest Context::rest() noexcept {
+    if (retiring()) {
+        wake_within(session::kLook);
+    }
+    if (!transfers_.empty() || endpoint_->starved()) {
+        retry_soon();
+    }
+    if (endpoint_->wait_fd() < 0) {
+        return Rest::unwatched;
+    }
+    fid* queue = &endpoint_->cq()->fid;
+    return fi_trywait(domain_.fabric(), &queue, 1) == FI_SUCCESS ? Rest::watched : Rest::no;
+}
+
+void Context::look() {
+    if (!retired_.empty()) {
+        look_at_retired();
+    }
 }
 
 std::size_t Context::read_queue() noexcept {
@@ -326,8 +240,7 @@ bool Context::read_error() noexcept {
         return true;
     }
     if (token->what == Token::What::buffer) {
-        ++stats_.bad_input;
-        sink_.dropped("a message that the provider could not receive");
+        malformed("a message that the provider could not receive");
         auto& buffer = static_cast<ReceiveBuffer&>(*token);
         if (!endpoint_->multi() || (error.flags & FI_MULTI_RECV) != 0) {
             endpoint_->unposted(buffer);
@@ -340,82 +253,22 @@ bool Context::read_error() noexcept {
     return true;
 }
 
-// What could not be done at once: messages of our own, pieces of transfers, messages that the core
-// had no room for.
-std::size_t Context::do_work() {
-    std::size_t events = 0;
-    for (Transfer* t = transfers_.front(); t != nullptr;) {
-        Transfer* next = transfers_.next(*t);
-        if (t->link->state == Link::State::up) {
-            const ssize_t rc = post_pieces(*t);
-            if (rc != -FI_EAGAIN) {
-                util::IntrusiveList<Transfer, &Transfer::hook>::remove(*t);
-                end_if_done(*t);
-                ++events;
-            }
-        }
-        t = next;
-    }
-    for (Link* link = work_.front(); link != nullptr;) {
-        Link* next = work_.next(*link);
-        if (link->doomed) [[unlikely]] {
-            lost(*link, Status::hostunreach);
-        }
-        const bool flushed = link->due == 0 || flush(*link);
-        if (link->holding()) {
-            deliver_held(*link);
-        }
-        if (flushed && link->due == 0 && !link->doomed && !link->holding()) {
-            util::IntrusiveList<Link, &Link::work>::remove(*link);
-            ++events;
-        }
-        link = next;
-    }
-    return events;
-}
-
 // --- the rest
-// --------------------------------------------------------------------------------------------------------
 
 void Context::cancel(Op& op) {
     if (op.kind == OpKind::put || op.kind == OpKind::get) {
         cancel_transfer(*static_cast<Transfer*>(op.scratch));
         return;
     }
-    Link* link = static_cast<Peer*>(op.peer)->links(id_).to(op.target_id);
-    if (link == nullptr) {
-        return;
-    }
-    // The provider keeps our copy and will deliver it: the operation ends now, and truthfully. Who
-    // is told "canceled" relies on it that the message does not arrive.
-    for (Request* r = link->requests.front(); r != nullptr; r = link->requests.next(*r)) {
-        if (r->op == &op) {
-            r->op = nullptr;
-            sink_.complete(op, {.status = Status::success, .size = op.length});
-            return;
-        }
-    }
+    Engine::cancel(op);
 }
 
 void Context::stats(std::vector<plugin::Stat>& out) const {
+    Engine::stats(out);
     const plugin::Stat list[] = {
-        {"ofi_injected", stats_.injected},
-        {"ofi_copied", stats_.copied},
-        {"ofi_received", stats_.received},
-        {"ofi_held", stats_.held},
-        {"ofi_control", stats_.control},
-        {"ofi_again", stats_.refused},
-        {"ofi_no_credit", stats_.no_credit},
-        {"ofi_sessions", stats_.sessions},
-        {"ofi_lost", stats_.lost},
-        {"ofi_probes", stats_.probes},
-        {"ofi_checks", stats_.checks},
-        {"ofi_bad_input", stats_.bad_input},
-        {"ofi_errors", stats_.errors},
-        {"ofi_rma_inject", stats_.rma_inject},
-        {"ofi_rma_bounce", stats_.rma_bounce},
-        {"ofi_rma_direct", stats_.rma_direct},
-        {"ofi_links", links_.size()},
+        {"ofi_injected", stats_.injected},     {"ofi_copied", stats_.copied},
+        {"ofi_errors", stats_.errors},         {"ofi_rma_inject", stats_.rma_inject},
+        {"ofi_rma_bounce", stats_.rma_bounce}, {"ofi_rma_direct", stats_.rma_direct},
     };
     out.insert(out.end(), std::begin(list), std::end(list));
 }

@@ -15,50 +15,25 @@
 namespace na::ofi {
 namespace {
 
-constexpr std::size_t kDefaultMessage = 4096;
-constexpr std::size_t kMaxMessage = std::size_t{1} << 24;
-// What a receiver keeps of one peer per lane, when nobody takes it.
-constexpr std::size_t kWindowBytes = std::size_t{1} << 20;
-constexpr std::size_t kMinWindow = 8;
-constexpr std::size_t kMaxWindow = 256;
-constexpr int kPortTries = 64;
+constexpr std::string_view kClass = "ofi";
 constexpr int kNameTries = 64;
 
-// No exception leaves a plugin.
-template <typename T, typename Make>
-Result<std::unique_ptr<T>> guarded(Make&& make) noexcept {
-    try {
-        return make();
-    } catch (const std::bad_alloc&) {
-        return Error{Status::nomem, {}};
-    }
+bool is_taken(Status status) noexcept {
+    return status == Status::addrinuse || status == Status::busy || status == Status::exist;
 }
 
 }  // namespace
 
 Domain::Domain(const plugin::OpenSpec& spec, Choice choice)
-    : protocol_(spec.protocol),
-      choice_(std::move(choice)),
-      no_block_(spec.info.no_block),
-      contexts_(std::max<std::size_t>(spec.info.max_contexts, 1)) {
-    caps_.protocol = protocol_;
-    const std::size_t asked[] = {spec.info.max_unexpected, spec.info.max_expected};
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        caps_.max_message[lane] = asked[lane] == 0 ? kDefaultMessage : asked[lane];
-        caps_.headroom[lane] = session::Header::kSize;
-        caps_.ordered[lane] = choice_.ordered;
-    }
-    caps_.op_scratch = sizeof(Transfer);
-    caps_.max_segments = kMaxSegments;
-    caps_.wakes_on_credit = true;
-    caps_.watches_receives = true;
-    caps_.device_memory = choice_.device_memory;
-    caps_.rma_delivery_complete = choice_.delivery_complete;
-    const std::size_t largest = std::max(caps_.max_message[0], caps_.max_message[1]);
-    window_ =
-        static_cast<std::uint16_t>(std::clamp(kWindowBytes / largest, kMinWindow, kMaxWindow));
-    if (choice_.provider->naming == Naming::ip) {
-        format_ = choice_.ip.address.format();
+    : choice_(std::move(choice)), local_(kClass, spec, choice_.provider->naming) {
+    plugin::Caps& caps = local_.caps;
+    caps.ordered[0] = caps.ordered[1] = choice_.ordered;
+    caps.op_scratch = sizeof(Transfer);
+    caps.max_segments = kMaxSegments;
+    caps.device_memory = choice_.device_memory;
+    caps.rma_delivery_complete = choice_.delivery_complete;
+    if (local_.naming == Naming::ip) {
+        local_.format = choice_.ip.address.format();
     }
 }
 
@@ -70,16 +45,9 @@ Domain::~Domain() {
 }
 
 Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spec) {
-    return guarded<plugin::Domain>([&]() -> Result<std::unique_ptr<plugin::Domain>> {
-        for (const std::size_t asked : {spec.info.max_unexpected, spec.info.max_expected}) {
-            if (asked > kMaxMessage || (asked != 0 && asked < session::Header::kSize)) {
-                return Error{
-                    Status::invalid_arg,
-                    fmt::format("messages of {} bytes: ofi+{} takes from {} to {}; move "
-                                "larger data by put, get or "
-                                "bulk transfer",
-                                asked, spec.protocol, session::Header::kSize, kMaxMessage)};
-            }
+    return session::guarded<plugin::Domain>([&]() -> Result<std::unique_ptr<plugin::Domain>> {
+        if (Error error = session::Local::check_sizes(kClass, spec); !ok(error.status)) {
+            return error;
         }
         auto choice = choose(spec);
         if (!choice) {
@@ -119,96 +87,85 @@ EndpointSpec Domain::endpoint_spec() const noexcept {
             .domain = domain_.get(),
             .choice = &choice_,
             .registrar = &registrar_,
-            .largest = std::max(caps_.max_message[0], caps_.max_message[1]),
-            .waits = !no_block_};
+            .largest = local_.largest,
+            .waits = !local_.no_block};
 }
 
-// An endpoint for context `id`, at its place next to address_.
-Result<std::unique_ptr<Endpoint>> Domain::listen_as(std::uint8_t id) const {
-    Address at = address_;
-    if (choice_.provider->naming == Naming::ip) {
-        at = Address::of_ip({.address = choice_.ip.bind_address(), .port = address_.ip().port});
-    } else if (choice_.provider->naming == Naming::native) {
-        return Endpoint::open(endpoint_spec(), {});
+// What libfabric is told to listen at for context `id`; `port`: of IP only.
+std::string Domain::source_of(std::uint8_t id, std::uint16_t port) const {
+    switch (local_.naming) {
+        case Naming::ip:
+            return Address::of_ip({.address = choice_.ip.bind_address(), .port = port}).raw(0);
+        case Naming::text:
+            return local_.address.raw(id);
+        case Naming::native:
+            break;
     }
-    return Endpoint::open(endpoint_spec(), at.raw(id));
+    return {};
 }
 
-// All endpoints, context 0 at this port; sets address_.
-Result<bool> Domain::listen(std::uint16_t port) {
-    endpoints_.clear();
-    if (choice_.provider->naming == Naming::ip) {
-        address_ = Address::of_ip({.address = choice_.ip.address, .port = port});
+// The endpoint of the next context; answers what libfabric calls it.
+Result<Address> Domain::add_endpoint(std::string_view source) {
+    auto endpoint = Endpoint::open(endpoint_spec(), source);
+    if (!endpoint) {
+        return std::move(endpoint).error();
     }
-    for (std::size_t id = 0; id < contexts_; ++id) {
-        if (choice_.provider->naming == Naming::ip && id != 0 &&
-            address_.ip().port + id > UINT16_MAX) {
-            return Error{Status::addrinuse, "no port behind 65535 for a further context"};
-        }
-        auto endpoint = listen_as(static_cast<std::uint8_t>(id));
-        if (!endpoint) {
-            return std::move(endpoint).error();
-        }
-        if (id == 0) {
-            auto name = (*endpoint)->name();
-            if (!name) {
-                return std::move(name).error();
-            }
-            address_ =
-                choice_.provider->naming == Naming::ip
-                    ? Address::of_ip({.address = choice_.ip.address, .port = name->ip().port})
-                    : std::move(*name);
-            registrar_.bind_to((*endpoint)->ep());
-        }
-        endpoints_.push_back(std::move(*endpoint));
+    auto name = (*endpoint)->name();
+    if (!name) {
+        return std::move(name).error();
     }
-    return true;
+    if (endpoints_.empty()) {
+        registrar_.bind_to((*endpoint)->ep());
+    }
+    endpoints_.push_back(std::move(*endpoint));
+    return name;
 }
 
 Error Domain::open_endpoints(const plugin::OpenSpec& spec) {
-    const auto explain = [&](const Error& e) {
-        if (ok(e.status)) {
-            return e;
-        }
-        std::string text = e.message;
-        if (e.status == Status::addrinuse && choice_.provider->naming == Naming::ip) {
-            text = fmt::format(
-                "{} is in use on {} ({}){}: choose another port, or 0 for any",
-                choice_.ip.ports.is_any() ? "the address"
-                                          : fmt::format("port {}", choice_.ip.ports.text()),
-                choice_.ip.address.text(), e.message,
-                contexts_ > 1 ? fmt::format(", or one of the {} behind it for further contexts",
-                                            contexts_ - 1)
-                              : std::string());
-        } else if (choice_.provider->naming == Naming::text && !spec.host.empty() &&
-                   (e.status == Status::addrinuse || e.status == Status::busy ||
-                    e.status == Status::exist)) {
-            text = fmt::format("the name \"{}\" is in use ({}): choose another one", spec.host,
-                               e.message);
-            return Error{Status::addrinuse, fmt::format("ofi+{}: {}", spec.protocol, text)};
-        }
-        return Error{e.status, fmt::format("ofi+{}: {}", spec.protocol, text)};
-    };
-    if (choice_.provider->naming != Naming::ip) {
-        if (choice_.provider->naming == Naming::text) {
-            return explain(open_named());
-        }
-        const auto r = listen(0);
-        return r ? Error{Status::success, {}} : explain(r.error());
+    if (local_.naming == Naming::ip) {
+        return open_in_row();
     }
-    // Any port will do, but those of further contexts must be free as well.
-    const int tries = choice_.ip.ports.is_any() && contexts_ > 1 ? kPortTries : 1;
-    for (int i = 1;; ++i) {
-        const auto r =
-            util::bind_in_range(choice_.ip.ports, [&](std::uint16_t port) { return listen(port); });
-        if (r) {
-            return Error{Status::success, {}};
+    const Error e = local_.naming == Naming::text ? open_named() : [this] {
+        auto r = open_all();
+        return r ? Error{Status::success, {}} : std::move(r).error();
+    }();
+    if (ok(e.status)) {
+        return e;
+    }
+    if (local_.naming == Naming::text && !spec.host.empty() && is_taken(e.status)) {
+        return Error{Status::addrinuse,
+                     fmt::format("{}: the name \"{}\" is in use ({}): choose another one",
+                                 local_.name, spec.host, e.message)};
+    }
+    return Error{e.status, fmt::format("{}: {}", local_.name, e.message)};
+}
+
+Error Domain::open_in_row() {
+    return session::listen_in_row(
+        local_, choice_.ip,
+        [this](std::uint8_t id, std::uint16_t port) -> Result<std::uint16_t> {
+            auto name = add_endpoint(source_of(id, port));
+            if (!name) {
+                return std::move(name).error();
+            }
+            return name->ip().port;
+        },
+        [this] { endpoints_.clear(); });
+}
+
+// All endpoints, at names that local_.address tells, or that libfabric chooses; sets the address.
+Result<Address> Domain::open_all() {
+    endpoints_.clear();
+    for (std::size_t id = 0; id < local_.contexts; ++id) {
+        auto name = add_endpoint(source_of(static_cast<std::uint8_t>(id), 0));
+        if (!name) {
+            return name;
         }
-        if (r.status() != Status::addrinuse || i >= tries) {
-            endpoints_.clear();
-            return explain(r.error());
+        if (id == 0) {
+            local_.address = std::move(*name);
         }
     }
+    return local_.address;
 }
 
 // At the name that was asked for, or at one that is free: a process of the same id may have left
@@ -216,74 +173,56 @@ Error Domain::open_endpoints(const plugin::OpenSpec& spec) {
 Error Domain::open_named() {
     remove_stale_segments();
     for (int tries = kNameTries;; --tries) {
-        address_ = Address::of_bytes(Naming::text,
-                                     choice_.name.empty() ? session::fresh_name() : choice_.name);
-        const auto r = listen(0);
+        local_.address = Address::of_bytes(
+            Naming::text, choice_.name.empty() ? session::fresh_name() : choice_.name);
+        const auto r = open_all();
         if (r) {
             return Error{Status::success, {}};
         }
-        const bool taken = r.status() == Status::addrinuse || r.status() == Status::busy ||
-                           r.status() == Status::exist;
-        if (!taken || !choice_.name.empty() || tries == 0) {
+        if (!is_taken(r.status()) || !choice_.name.empty() || tries == 0) {
             return r.error();
         }
     }
 }
 
 Result<std::unique_ptr<plugin::Peer>> Domain::connect(std::string_view uri) {
-    return guarded<plugin::Peer>([&]() -> Result<std::unique_ptr<plugin::Peer>> {
-        const std::size_t colon = uri.find("://");
-        const std::string_view scheme = uri.substr(0, colon);
+    return session::guarded<plugin::Peer>([&] {
         // Other names of the same provider are welcome.
+        const std::string_view scheme = session::scheme_of(uri);
         const auto rows = providers();
         const bool same = std::any_of(rows.begin(), rows.end(), [&](const Provider& p) {
             return p.protocol == scheme && p.fabric == provider().fabric;
         });
-        if (colon == std::string_view::npos || !same) {
-            return Error{Status::invalid_arg,
-                         fmt::format("\"{}\" is no address of ofi+{}: the form is {}",
-                                     uri.substr(0, 128), protocol_, self_uri())};
-        }
-        auto address = Address::parse(provider().naming, uri.substr(colon + 3), format_);
-        if (!address) {
-            return std::move(address).error();
-        }
-        return std::unique_ptr<plugin::Peer>(
-            std::make_unique<Peer>(std::move(*address), protocol_, contexts_));
+        return local_.connect(uri, same);
     });
 }
 
 Result<std::unique_ptr<plugin::Peer>> Domain::decode_peer(std::span<const std::byte> identity) {
-    return guarded<plugin::Peer>([&]() -> Result<std::unique_ptr<plugin::Peer>> {
-        auto address = Address::decode(provider().naming, format_, identity);
-        if (!address) {
-            return std::move(address).error();
-        }
-        return std::unique_ptr<plugin::Peer>(
-            std::make_unique<Peer>(std::move(*address), protocol_, contexts_));
-    });
+    return session::guarded<plugin::Peer>([&] { return local_.decode_peer(identity); });
 }
 
 Result<std::unique_ptr<plugin::Region>> Domain::register_memory(std::span<const Segment> segments,
                                                                 Access access, MemoryKind kind,
                                                                 std::uint64_t device) {
-    return guarded<plugin::Region>([&] { return registrar_.make(segments, access, kind, device); });
+    return session::guarded<plugin::Region>(
+        [&] { return registrar_.make(segments, access, kind, device); });
 }
 
 Result<std::unique_ptr<plugin::Region>> Domain::decode_region(std::span<const std::byte> encoded,
                                                               std::uint64_t length) {
-    return guarded<plugin::Region>([&] { return Region::decode(encoded, length); });
+    return session::guarded<plugin::Region>([&] { return Region::decode(encoded, length); });
 }
 
 Result<std::unique_ptr<plugin::Context>> Domain::open_context(std::uint8_t id, plugin::Sink& sink) {
-    return guarded<plugin::Context>([&]() -> Result<std::unique_ptr<plugin::Context>> {
+    return session::guarded<plugin::Context>([&]() -> Result<std::unique_ptr<plugin::Context>> {
         std::unique_ptr<Endpoint> endpoint;
         {
             const std::lock_guard guard(mutex_);
             endpoint = std::move(endpoints_[id]);
         }
         if (endpoint == nullptr) {  // an earlier context had it
-            auto fresh = listen_as(id);
+            const auto port = static_cast<std::uint16_t>(local_.address.ip().port + id);
+            auto fresh = Endpoint::open(endpoint_spec(), source_of(id, port));
             if (!fresh) {
                 return std::move(fresh).error();
             }

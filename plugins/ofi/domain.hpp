@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "na/plugin.hpp"
-#include "na/session/secret.hpp"
+#include "na/session/local.hpp"
 #include "plugins/ofi/endpoint.hpp"
 #include "plugins/ofi/memory.hpp"
-#include "plugins/ofi/peer.hpp"
 
 namespace na::ofi {
 
@@ -20,8 +19,8 @@ class Domain final : public plugin::Domain {
     ~Domain() override;
     static Result<std::unique_ptr<plugin::Domain>> open(const plugin::OpenSpec& spec);
 
-    const plugin::Caps& caps() const noexcept override { return caps_; }
-    std::string self_uri() const override { return protocol_ + "://" + address_.text(); }
+    const plugin::Caps& caps() const noexcept override { return local_.caps; }
+    std::string self_uri() const override { return local_.uri(); }
     Result<std::unique_ptr<plugin::Peer>> connect(std::string_view uri) override;
     Result<std::unique_ptr<plugin::Peer>> decode_peer(std::span<const std::byte> identity) override;
     Result<std::unique_ptr<plugin::Region>> register_memory(std::span<const Segment> segments,
@@ -35,40 +34,29 @@ class Domain final : public plugin::Domain {
     // For contexts.
     const fi_info& info() const noexcept { return *choice_.info; }
     const Provider& provider() const noexcept { return *choice_.provider; }
-    const Address& address() const noexcept { return address_; }
     const Registrar& registrar() const noexcept { return registrar_; }
     fid_fabric* fabric() const noexcept { return fabric_.get(); }
-    const session::Secret& secret() const noexcept { return secret_; }
+    const session::Local& local() const noexcept { return local_; }
     bool delivery_complete() const noexcept { return choice_.delivery_complete; }
-    bool no_block() const noexcept { return no_block_; }
-    AddressFormat format() const noexcept { return format_; }
-    std::uint8_t contexts() const noexcept { return static_cast<std::uint8_t>(contexts_); }
-    // Bounded by what receivers keep for each peer.
-    std::uint16_t window() const noexcept { return window_; }
 
  private:
     Domain(const plugin::OpenSpec& spec, Choice choice);
     Error open_endpoints(const plugin::OpenSpec& spec);
+    Error open_in_row();
     Error open_named();
-    Result<bool> listen(std::uint16_t port);
+    Result<Address> open_all();
     EndpointSpec endpoint_spec() const noexcept;
-    Result<std::unique_ptr<Endpoint>> listen_as(std::uint8_t id) const;
+    std::string source_of(std::uint8_t id, std::uint16_t port) const;
+    Result<Address> add_endpoint(std::string_view source);
 
-    const std::string protocol_;
     Choice choice_;
-    const bool no_block_;
-    AddressFormat format_ = AddressFormat::unspec;
-    plugin::Caps caps_;
-    std::uint16_t window_ = 0;
-    session::Secret secret_;
+    session::Local local_;
     Fabric fabric_;
     FabricDomain domain_;
     Registrar registrar_;
-    Address address_;
     std::mutex mutex_;
     std::vector<std::unique_ptr<Endpoint>>
         endpoints_;  // by context id; null: a context has it, or had it
-    const std::size_t contexts_;
 };
 
 }  // namespace na::ofi

@@ -28,7 +28,7 @@ constexpr unsigned kLooks = 2;  // at a peer that is gone, with the queue read i
 ssize_t Context::reach(Link& link) noexcept {
     try {
         const std::string bytes = link.address.raw(link.target);
-        if (link.address.naming() == Naming::text) {
+        if (link.address.naming() == session::Naming::text) {
             link.neighbour = find_neighbour(bytes);
         }
         if (domain_.provider().probe == Probe::process) {
@@ -71,7 +71,7 @@ ssize_t Context::reach_segment(Link& link, const std::string& bytes) {
                     link.address.text(), domain_.provider().fabric);
         return -FI_EHOSTUNREACH;
     }
-    retired_.reserve(links_.size() + retired_.size());  // leave() must not fail
+    retired_.reserve(links().size() + retired_.size());  // leave() must not fail
     const int n = fi_av_insert(endpoint_->av(), bytes.data(), 1, &link.addr, 0, nullptr);
     if (n == 1 && segment_owner(name).file == owner.file) {
         link.segment = owner.file;
@@ -86,14 +86,17 @@ ssize_t Context::reach_segment(Link& link, const std::string& bytes) {
 
 // The provider shall not keep a connection of the past. What it works on for the link is owed from
 // now on: it goes on with that, and nobody here waits for it any more.
-void Context::leave(Link& link) noexcept {
+void Context::leave(session::Link& left) noexcept {
+    Link& link = of(left);
+    unwatch_process(link);
     const bool met = std::exchange(link.met, false);
     if (link.addr == FI_ADDR_NOTAVAIL) {
         return;
     }
-    for (Request* r = link.requests.front(); r != nullptr; r = link.requests.next(*r)) {
-        if (r->debtor == FI_ADDR_NOTAVAIL) {
-            r->debtor = link.addr;
+    for (auto* r = link.requests.front(); r != nullptr; r = link.requests.next(*r)) {
+        auto& owes = static_cast<Request&>(*r);
+        if (owes.debtor == FI_ADDR_NOTAVAIL) {
+            owes.debtor = link.addr;
             ++link.owed;
             ++debts_;
             debts_since_ = 0;
@@ -133,9 +136,10 @@ void Context::pay(Request& r) noexcept {
             return;
         }
     }
-    for (auto& [key, link] : links_) {
-        if (link->addr == debtor && link->owed != 0) {  // it has its place again
-            --link->owed;
+    for (const auto& [key, link] : links()) {
+        Link& l = of(*link);
+        if (l.addr == debtor && l.owed != 0) {  // it has its place again
+            --l.owed;
             return;
         }
     }

@@ -18,6 +18,16 @@ using plugin::Posted;
 
 // What a peer answered before it died is there after this time.
 constexpr std::int64_t kLastWords = 100'000'000;  // ns
+constexpr std::uint8_t kAnswers = 3;              // to checks, while a transfer made no step
+
+bool has_pieces(Link& link) noexcept {
+    for (auto* r = link.requests.front(); r != nullptr; r = link.requests.next(*r)) {
+        if (static_cast<Request*>(r)->transfer != nullptr) {
+            return true;
+        }
+    }
+    return false;
+}
 
 // Between a buffer and a range of local memory, over the borders of its parts.
 void copy_range(const Region& region, std::uint64_t offset, std::byte* buffer, std::size_t size,
@@ -39,10 +49,11 @@ void copy_range(const Region& region, std::uint64_t offset, std::byte* buffer, s
 
 Posted Context::transfer(Op& op) {
     Posted instead = Posted::again();
-    Link* link = session(op, instead);
-    if (link == nullptr) [[unlikely]] {
+    session::Link* up = session(op, instead);
+    if (up == nullptr) [[unlikely]] {
         return instead;
     }
+    Link* link = &of(*up);
     if (debts_ != 0) [[unlikely]] {
         if (const auto p = blocked_by_debts(*link)) {
             return *p;
@@ -79,9 +90,9 @@ std::optional<Posted> Context::blocked_by_debts(Link& link) noexcept {
         return std::nullopt;
     }
     if (debts_since_ == 0) {
-        debts_since_ = now_ns();
+        debts_since_ = session::now_ns();
     }
-    if (now_ns() - debts_since_ < kLastWords) {
+    if (session::now_ns() - debts_since_ < kLastWords) {
         return again(link);
     }
     if (!std::exchange(said_blocked_, true)) {
@@ -91,6 +102,24 @@ std::optional<Posted> Context::blocked_by_debts(Link& link) noexcept {
                      debts_, domain_.provider().fabric);
     }
     return Posted::failed(Status::io_error);
+}
+
+// What could not be posted at once.
+std::size_t Context::go_on() {
+    std::size_t events = 0;
+    for (Transfer* t = transfers_.front(); t != nullptr;) {
+        Transfer* next = transfers_.next(*t);
+        if (t->link->state == Link::State::up) {
+            const ssize_t rc = post_pieces(*t);
+            if (rc != -FI_EAGAIN) {
+                util::IntrusiveList<Transfer, &Transfer::hook>::remove(*t);
+                end_if_done(*t);
+                ++events;
+            }
+        }
+        t = next;
+    }
+    return events;
 }
 
 // 0: all of it is with the provider, or no more shall be; -FI_EAGAIN: not yet.
@@ -135,10 +164,10 @@ ssize_t Context::post_piece(Transfer& t) noexcept {
         {op.length - t.posted, there.length - there_inside, std::uint64_t{largest_piece_}});
     Request* r = take_request();
     if (r == nullptr) {
-        full_ = true;
+        retry_soon();
         return -FI_EAGAIN;
     }
-    r->bounced = size <= bounce_bytes_ && local.host();
+    r->bounced = size <= pool_.bounce_bytes() && local.host();
     r->offset = op.local_offset + t.posted;
     iovec vector{};
     void* descriptor = nullptr;
@@ -175,20 +204,20 @@ ssize_t Context::post_piece(Transfer& t) noexcept {
                            : fi_readmsg(endpoint_->ep(), &message, flags);
     if (rc != 0) {
         r->bounced = false;
-        free_.push_front(*r);
+        pool_.put_back(*r);
         if (rc == -FI_EAGAIN) {
             blocked(link);
         }
         return rc;
     }
-    link.blocked_since = 0;
+    unblocked(link);
     link.rma_answers = 0;
     ++(inject ? stats_.rma_inject : r->bounced ? stats_.rma_bounce : stats_.rma_direct);
     r->transfer = &t;
     t.direct = t.direct || !r->bounced;
     t.posted += size;
     ++t.pieces;
-    start(*r, link);
+    begin(*r, link);
     return 0;
 }
 
@@ -209,20 +238,50 @@ void Context::piece_done(Request& r, Status status) {
 
 // Providers that forget transfers which the target refuses: the peer has answered what was sent
 // later, so the answer to these will not come.
-void Context::fail_forgotten(Link& link) {
-    NA_LOG_WARNING(rma, "transfers with {} were not answered: wrong key or range, most likely",
-                   link.address.text());
-    for (Request* r = link.requests.front(); r != nullptr;) {
-        Request* next = link.requests.next(*r);
-        if (Transfer* t = std::exchange(r->transfer, nullptr)) {
-            util::IntrusiveList<Request, &Request::hook>::remove(*r);
-            r->link = nullptr;
+void Context::answered(session::Link& by) {
+    Link& link = of(by);
+    if (domain_.provider().rma_errors || ++link.rma_answers < kAnswers) {
+        return;
+    }
+    link.rma_answers = 0;
+    if (has_pieces(link)) {
+        NA_LOG_WARNING(rma, "transfers with {} were not answered: wrong key or range, most likely",
+                       link.address.text());
+        end_pieces(link, Status::fault);
+    }
+}
+
+// Forgets what the provider has of transfers with this peer: their operations end.
+void Context::end_pieces(Link& link, Status why) {
+    for (auto* r = link.requests.front(); r != nullptr;) {
+        auto* next = link.requests.next(*r);
+        if (Transfer* t = std::exchange(static_cast<Request*>(r)->transfer, nullptr)) {
+            ended(*r);
             --t->pieces;
-            t->status = Status::fault;
+            t->status = why;
             t->stopped = true;
             end_if_done(*t);
         }
         r = next;
+    }
+}
+
+void Context::end_transfers(session::Link& with, Status why) {
+    Link& link = of(with);
+    if (gone(link)) {
+        remove_left(link);
+    }
+    leave(link);  // the pieces are owed from now on
+    end_pieces(link, why);
+    for (Transfer* t = transfers_.front(); t != nullptr;) {
+        Transfer* next = transfers_.next(*t);
+        if (t->link == &link) {
+            util::IntrusiveList<Transfer, &Transfer::hook>::remove(*t);
+            t->status = why;
+            t->stopped = true;
+            end_if_done(*t);
+        }
+        t = next;
     }
 }
 
@@ -235,7 +294,7 @@ void Context::end_if_done(Transfer& t) {
         util::IntrusiveList<Transfer, &Transfer::hook>::remove(t);
     }
     Op& op = *t.op;
-    sink_.complete(op, {.status = t.status, .size = op.length});
+    complete(op, t.status);
 }
 
 // At once, if the provider works on buffers of ours only. Otherwise it ends when the provider has
@@ -246,9 +305,10 @@ void Context::cancel_transfer(Transfer& t) {
         t.status = Status::canceled;
     }
     if (!t.direct) {
-        for (Request* r = t.link->requests.front(); r != nullptr; r = t.link->requests.next(*r)) {
-            if (r->transfer == &t) {
-                r->transfer = nullptr;
+        for (auto* r = t.link->requests.front(); r != nullptr; r = t.link->requests.next(*r)) {
+            auto& piece = static_cast<Request&>(*r);
+            if (piece.transfer == &t) {
+                piece.transfer = nullptr;
                 --t.pieces;
             }
         }

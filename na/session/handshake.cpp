@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How two contexts come to know each other (wire.hpp has the messages), and how that ends.
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "na/session/engine.hpp"
+#include "na/util/log.hpp"
+
+namespace na::session {
+namespace {
+
+// Until a hello is repeated, doubling: it may have gone into a connection of which only the other
+// end knows that it is dead.
+constexpr std::int64_t kFirstCall = 10'000'000;  // ns
+constexpr std::int64_t kYield =
+    300'000'000;  // ns: how long another one's hello has time to lead to a session
+constexpr std::int64_t kAbsent = 200'000'000;  // ns
+
+// Whose hello is answered when both say hello: the smaller one's.
+bool comes_first(const Address& a, std::uint8_t a_context, const Address& b,
+                 std::uint8_t b_context) {
+    const int order = a.identity().compare(b.identity());
+    return order != 0 ? order < 0 : a_context < b_context;
+}
+
+}  // namespace
+
+void Engine::set_cookie(Link& link, std::uint64_t cookie) {
+    if (link.in_cookie != 0) {
+        cookies_.erase(link.in_cookie);
+    }
+    link.in_cookie = 0;
+    if (cookie != 0) {
+        cookies_[cookie] = &link;
+        link.in_cookie = cookie;
+    }
+}
+
+// Back to the beginning. The address is given up too.
+void Engine::forget_session(Link& link) noexcept {
+    if (link.in_cookie != 0) {
+        cookies_.erase(link.in_cookie);
+        link.in_cookie = 0;
+    }
+    link.state = Link::State::idle;
+    link.offer = link.their_offer = link.out_cookie = 0;
+    link.blocked_since = link.probe_end = link.next_probe = 0;
+    link.probe.reset();
+    link.answered = false;
+    link.due &= static_cast<std::uint8_t>(
+        ~(Link::kHello | Link::kConfirm | Link::kCheck | Link::kCredit | Link::kBye));
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        link.sent[lane] = link.acked[lane] = link.taken[lane] = link.told[lane] = 0;
+    }
+    leave(link);
+    if (last_ == &link) {
+        last_ = nullptr;
+    }
+}
+
+void Engine::greet(Link& link) noexcept {
+    link.absent_until = 0;
+    try {
+        link.offer = random_number();
+        set_cookie(link, link.offer);
+    } catch (const std::bad_alloc&) {
+        return;
+    }
+    if (link.self) {
+        link.out_cookie = link.offer;
+        link.window = local_.window;
+        for (std::size_t lane = 0; lane < kLanes; ++lane) {
+            link.max_message[lane] = static_cast<std::uint32_t>(local_.caps.max_message[lane]);
+        }
+        link.state = Link::State::up;
+        return;
+    }
+    link.state = Link::State::greeting;
+    link.due |= Link::kHello;
+    link.call_interval = kFirstCall;
+    link.next_call = now_ns() + kFirstCall;
+    greeting_ = true;
+    watch(link);
+    meets(link);
+    flush(link);
+    if (link.due != 0) {
+        work(link);
+    }
+}
+
+// The peer died, or lost its memory of us. Everything towards it ends.
+void Engine::lost(Link& link, Status why) {
+    ++stats_.lost;
+    NA_LOG_INFO(addr, "the session with {} ended", link.address.text());
+    end_transfers(link, why);
+    // Copies of messages are the library's; the operations are over.
+    while (Request* r = link.requests.front()) {
+        if (Op* op = ended(*r)) {
+            complete(*op, why);
+        }
+    }
+    const bool was_up = link.state == Link::State::up;
+    forget_session(link);
+    link.due = 0;
+    link.wants = false;
+    link.doomed = false;
+    link.audited = false;
+    if (link.peer != nullptr && !was_up && other_link_up(link)) {
+        // Not the peer is gone, this context of it never was there: what is posted to it fails for
+        // a while.
+        link.absent_until = now_ns() + kAbsent;
+    } else if (link.peer != nullptr) {
+        sink_.peer_lost(*link.peer, why);
+        if (std::exchange(link.holds_source, false)) {
+            sink_.release(*link.peer);
+        }
+    }
+    remove_if_idle(link);
+}
+
+void Engine::knows(Link& link) noexcept {
+    if (!link.turn.linked()) {
+        audit_some();
+        known_.push_back(link);
+    }
+}
+
+bool Engine::other_link_up(const Link& link) const noexcept {
+    const Peer::Links& links = link.peer->links(id_);
+    const auto up = [&](const Link* l) {
+        return l != nullptr && l != &link && l->state == Link::State::up;
+    };
+    return up(links.first) || std::any_of(links.others.begin(), links.others.end(), up);
+}
+
+// --- messages of our own
+
+bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie,
+                          std::uint64_t number) noexcept {
+    std::byte bytes[kMaxControl];
+    Header{.cookie = cookie,
+           .kind = kind,
+           .target = link.target,
+           .taken = {link.taken[0], link.taken[1]}}
+        .write(bytes);
+    std::size_t size = Header::kSize;
+    if (kind != Kind::credit && kind != Kind::bye) {
+        const std::size_t* largest = local_.caps.max_message;
+        size += Card{.number = number,
+                     .max_message = {static_cast<std::uint32_t>(largest[0]),
+                                     static_cast<std::uint32_t>(largest[1])},
+                     .window = local_.window,
+                     .context = id_,
+                     .contexts = local_.contexts,
+                     .identity = local_.address.identity()}
+                    .write(std::span(bytes).subspan(Header::kSize));
+    }
+    const plugin::Posted posted = transmit(link, {bytes, size}, nullptr);
+    if (posted.what == plugin::Posted::What::again) {
+        return false;
+    }
+    ++stats_.control;
+    NA_LOG_DEBUG(addr, "context {} sent {} to {}", id_, to_string(kind), link.address.text());
+    if (posted.what == plugin::Posted::What::failed) {
+        doom(link);  // the core may be in a post: it hears of it in progress()
+    }
+    return true;
+}
+
+// Sends what is due; false: not all of it yet.
+bool Engine::flush(Link& link) noexcept {
+    const auto send = [&](Link::Due bit, Kind kind, std::uint64_t cookie, std::uint64_t number) {
+        if ((link.due & bit) == 0) {
+            return true;
+        }
+        if (!send_control(link, kind, cookie, number)) {
+            work(link);
+            return false;
+        }
+        link.due &= static_cast<std::uint8_t>(~bit);
+        return true;
+    };
+    if (!send(Link::kReset, Kind::reset, link.reset_cookie, 0) ||
+        !send(Link::kWelcome, Kind::welcome, link.welcome_offer,
+              local_.secret.hash(link.address.identity(), link.target, link.welcome_offer)) ||
+        !send(Link::kHello, Kind::hello, 0, link.offer) ||
+        !send(Link::kConfirm, Kind::confirm, link.out_cookie, link.offer) ||
+        !send(Link::kCheck, Kind::check, link.out_cookie, 0)) {
+        return false;
+    }
+    if ((link.due & Link::kCredit) != 0) {
+        const std::uint16_t taken[] = {link.taken[0], link.taken[1]};
+        if (!send(Link::kCredit, Kind::credit, link.out_cookie, 0)) {
+            return false;
+        }
+        link.told[0] = taken[0];
+        link.told[1] = taken[1];
+    }
+    return send(Link::kBye, Kind::bye, link.out_cookie, 0);
+}
+
+void Engine::arrived_control(const Header& h, std::span<const std::byte> rest) {
+    ++stats_.control;
+    NA_LOG_DEBUG(addr, "context {} got {}", id_, to_string(h.kind));
+    const auto it = cookies_.find(h.cookie);
+    Link* link = it == cookies_.end() ? nullptr : it->second;
+    if (link != nullptr && link->state == Link::State::up) {
+        link->heard = 0;
+        if (h.kind >= Kind::check) {
+            acknowledged(*link, h);
+        }
+    }
+    if (h.kind == Kind::credit || h.kind == Kind::bye) {
+        if (h.kind == Kind::credit && link != nullptr) {
+            answered(*link);
+        }
+        if (h.kind == Kind::bye && link != nullptr && link->state == Link::State::up &&
+            !link->self) {
+            lost(*link, Status::hostunreach);
+        }
+        return;
+    }
+    Card card;
+    if (!card.read(rest)) {
+        malformed("a malformed greeting");
+        return;
+    }
+    switch (h.kind) {
+        case Kind::hello:
+            on_hello(card);
+            break;
+        case Kind::welcome:
+            if (link != nullptr && link->address.identity() == card.identity &&
+                link->target == card.context) {
+                on_welcome(*link, card);
+            }
+            break;
+        case Kind::confirm:
+            on_confirm(h, card);
+            break;
+        case Kind::check:
+            on_check(h, card);
+            break;
+        case Kind::reset:
+            on_reset(h, card);
+            break;
+        default:
+            break;
+    }
+}
+
+void Engine::on_hello(const Card& card) {
+    Link* link = stranger(card);
+    if (link == nullptr) {
+        return;
+    }
+    link->met = true;
+    if (link->state == Link::State::greeting) {
+        if (comes_first(local_.address, id_, link->address, link->target)) {
+            link->due |= Link::kHello;
+            work(*link);
+            return;
+        }
+        set_cookie(*link, 0);
+        link->offer = 0;
+        link->due &= static_cast<std::uint8_t>(~Link::kHello);
+        link->next_call = now_ns() + kYield;
+    }
+    link->welcome_offer = card.number;
+    link->due |= Link::kWelcome;
+    flush(*link);
+}
+
+void Engine::on_welcome(Link& link, const Card& card) noexcept {
+    if (link.state != Link::State::greeting || link.offer == 0) {
+        return;
+    }
+    ++stats_.sessions;
+    link.met = true;
+    link.state = Link::State::up;
+    knows(link);
+    link.out_cookie = card.number;
+    link.window = card.window;
+    if (link.peer != nullptr) {
+        link.peer->set_contexts(card.contexts);
+    }
+    link.max_message[0] = card.max_message[0];
+    link.max_message[1] = card.max_message[1];
+    link.heard = 0;
+    link.due &= static_cast<std::uint8_t>(~Link::kHello);
+    link.due |= Link::kConfirm;
+    flush(link);
+}
+
+void Engine::on_confirm(const Header& h, const Card& card) {
+    if (local_.secret.hash(card.identity, card.context, card.number) != h.cookie) {
+        malformed("a confirmation that does not fit");
+        return;
+    }
+    Link* link = stranger(card);
+    if (link == nullptr || (link->state == Link::State::up && link->their_offer == card.number)) {
+        return;
+    }
+    if (link->state == Link::State::up) {
+        lost(*link, Status::hostunreach);  // another process, or one that gave the old session up
+    }
+    set_cookie(*link, h.cookie);
+    if (link->peer == nullptr || !link->holds_source) {
+        if (!attach(*link)) {
+            set_cookie(*link, 0);
+            link->state = Link::State::idle;
+            if (!std::exchange(link->refused, true)) {
+                sink_.dropped("a peer that there is no room to know");
+            }
+            return;
+        }
+    }
+    no_stranger(*link);
+    ++stats_.sessions;
+    link->met = true;
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        link->sent[lane] = link->acked[lane] = link->taken[lane] = link->told[lane] = 0;
+        link->max_message[lane] = card.max_message[lane];
+    }
+    link->offer = 0;
+    link->their_offer = card.number;
+    link->out_cookie = card.number;
+    link->window = card.window;
+    link->peer->set_contexts(card.contexts);
+    link->state = Link::State::up;
+    knows(*link);
+    link->heard = 0;
+    link->due &= static_cast<std::uint8_t>(~(Link::kHello | Link::kConfirm));
+    meets(*link);
+}
+
+void Engine::on_check(const Header& h, const Card& card) {
+    const auto it = cookies_.find(h.cookie);
+    if (it != cookies_.end() && it->second->state == Link::State::up) {
+        it->second->due |= Link::kCredit;
+        flush(*it->second);
+        return;
+    }
+    if (Link* link = stranger(card)) {
+        link->met = true;
+        link->reset_cookie = h.cookie;
+        link->due |= Link::kReset;
+        flush(*link);
+    }
+}
+
+void Engine::on_reset(const Header& h, const Card& card) {
+    Link* link = find_link(card.identity, card.context);
+    if (link != nullptr && link->state == Link::State::up && link->out_cookie == h.cookie &&
+        !link->self) {
+        lost(*link, Status::hostunreach);
+    }
+}
+
+}  // namespace na::session

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The table of links: when there is one, whom it is to, and when it goes.
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "na/session/engine.hpp"
+
+namespace na::session {
+namespace {
+
+// Links to peers that said hello and nothing more.
+constexpr std::size_t kMaxStrangers = 1024;
+
+std::string link_key(std::string_view identity, std::uint8_t target) {
+    std::string key(identity);
+    key.push_back(static_cast<char>(target));
+    return key;
+}
+
+}  // namespace
+
+Link* Engine::find_link(std::string_view identity, std::uint8_t target) noexcept {
+    const auto it = links_.find(link_key(identity, target));
+    return it == links_.end() ? nullptr : it->second.get();
+}
+
+Link& Engine::link_to(Peer& peer, std::uint8_t target) {
+    Link* link = find_link(peer.address().identity(), target);
+    if (link == nullptr) {
+        auto made = make_link(peer.address(), target);
+        made->self = target == id_ && peer.address().identity() == local_.address.identity();
+        link = made.get();
+        links_.emplace(link_key(link->address.identity(), target), std::move(made));
+    }
+    peer.links(id_).set(target, link);
+    link->peer = &peer;
+    no_stranger(*link);
+    return *link;
+}
+
+void Engine::no_stranger(Link& link) noexcept {
+    if (link.age.linked()) {
+        util::IntrusiveList<Link, &Link::age>::remove(link);
+        --stranger_count_;
+    }
+}
+
+// The link to who sent this card, which may be anybody who claims to be. Null: the card makes no
+// sense.
+Link* Engine::stranger(const Card& card) {
+    if (Link* known = find_link(card.identity, card.context)) {
+        return known;
+    }
+    auto address =
+        Address::decode(local_.naming, local_.format, std::as_bytes(std::span(card.identity)));
+    if (!address || (card.context == id_ && card.identity == local_.address.identity()) ||
+        (address->naming() == Naming::ip && address->ip().port + card.context > UINT16_MAX)) {
+        malformed("a greeting with an address that cannot be");
+        return nullptr;
+    }
+    if (stranger_count_ >= kMaxStrangers) {
+        Link& oldest = *strangers_.front();
+        no_stranger(oldest);
+        forget_session(oldest);
+        oldest.due = 0;
+        remove_if_idle(oldest);
+    }
+    auto link = make_link(std::move(*address), card.context);
+    Link& made = *link;
+    links_.emplace(link_key(card.identity, card.context), std::move(link));
+    strangers_.push_back(made);
+    ++stranger_count_;
+    return &made;
+}
+
+// Makes the core know the peer of a session, which stays known as long as the session.
+bool Engine::attach(Link& link) {
+    const std::string& id = link.address.identity();
+    auto* peer = static_cast<Peer*>(sink_.source(std::as_bytes(std::span(id))));
+    if (peer == nullptr) {
+        return false;
+    }
+    try {
+        peer->links(id_).set(link.target, &link);
+    } catch (const std::bad_alloc&) {
+        sink_.release(*peer);
+        return false;
+    }
+    if (link.holds_source) {
+        sink_.release(*peer);
+    }
+    link.holds_source = true;
+    link.peer = peer;
+    return true;
+}
+
+void Engine::drop(plugin::Peer& dropped) {
+    auto& peer = static_cast<Peer&>(dropped);
+    Peer::Links& links = peer.links(id_);
+    for (std::size_t i = 0; i <= links.others.size(); ++i) {
+        Link* link = links.to(static_cast<std::uint8_t>(i));
+        if (link == nullptr) {
+            continue;
+        }
+        links.set(static_cast<std::uint8_t>(i), nullptr);
+        link->peer = nullptr;
+        link->wants = false;
+        if (link->state != Link::State::up) {
+            // Nobody is waiting for the session any more. One that stands stays: the peer may still
+            // use it.
+            forget_session(*link);
+            link->due = 0;
+            remove_if_idle(*link);
+        }
+    }
+    bury_dead();
+}
+
+// Marks links that nothing refers to: they are deleted when no caller uses them any more.
+void Engine::remove_if_idle(Link& link) {
+    if (link.peer == nullptr && link.state == Link::State::idle && !link.holding() &&
+        link.due == 0 && !link.age.linked() && !link.dying) {
+        link.dying = true;
+        dead_.push_back(&link);
+    }
+}
+
+void Engine::bury_dead() {
+    for (Link* link : dead_) {
+        link->dying = false;
+        if (link->peer != nullptr || link->state != Link::State::idle || link->due != 0 ||
+            link->holding()) {
+            continue;  // it lives again
+        }
+        leave(*link);
+        while (Request* r = link->requests.front()) {
+            ended(*r);
+        }
+        if (link->work.linked()) {
+            util::IntrusiveList<Link, &Link::work>::remove(*link);
+        }
+        if (link->watched.linked()) {
+            util::IntrusiveList<Link, &Link::watched>::remove(*link);
+        }
+        no_stranger(*link);
+        if (link->turn.linked()) {
+            util::IntrusiveList<Link, &Link::turn>::remove(*link);
+        }
+        if (last_ == link) {
+            last_ = nullptr;
+        }
+        links_.erase(link_key(link->address.identity(), link->target));
+    }
+    dead_.clear();
+}
+
+}  // namespace na::session

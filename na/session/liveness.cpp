@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Peers that die.
+//
+// Libraries of reliable datagrams do not tell that a peer went: posts to it are answered "try
+// again" while they try to connect, and what was sent before is not heard of. So, while something
+// here depends on a peer (an expected receive, an operation), a timer runs: the peer is asked
+// whether it still knows the session (check), and where the library does not get through, whether
+// somebody is there at all is found out in another way (probe). Without such a dependency nothing
+// runs.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "na/session/engine.hpp"
+#include "na/util/log.hpp"
+
+namespace na::session {
+namespace {
+
+constexpr std::int64_t kPatience = 40 * kMs;        // of "try again", before the first probe
+constexpr std::int64_t kSilence = 400 * kMs;        // with a check unanswered, before a probe
+constexpr std::int64_t kProbe = 1000 * kMs;         // between probes
+constexpr std::int64_t kProbeLimit = 10'000 * kMs;  // an attempt that nobody answers
+
+// Says that nobody is there, as opposed to trouble of our own.
+bool says_gone(int error) noexcept {
+    return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||
+           error == EHOSTDOWN || error == ETIMEDOUT || error == ENETDOWN || error == ENOENT;
+}
+
+}  // namespace
+
+void Engine::watch(Link& link) noexcept {
+    if (!link.watched.linked() && !link.self) {
+        watched_.push_back(link);
+        if (armed_) {  // another thread sleeps
+            wake_within(kLook);
+        }
+    }
+}
+
+void Engine::blocked(Link& link) noexcept {
+    ++stats_.blocked;
+    retry_soon();
+    if (link.blocked_since == 0) {
+        link.blocked_since = now_ns();
+        watch(link);
+    }
+}
+
+void Engine::awaits(Op& op, bool begins) {
+    auto& peer = static_cast<Peer&>(*op.peer);
+    Link* link = peer.links(id_).to(op.target_id);
+    if (link == nullptr) {
+        if (!begins) {
+            return;
+        }
+        try {
+            link = &link_to(peer, op.target_id);
+        } catch (const std::bad_alloc&) {
+            return;
+        }
+    }
+    link->awaited = begins ? link->awaited + 1 : link->awaited - (link->awaited != 0 ? 1 : 0);
+    if (begins) {
+        watch(*link);
+    }
+}
+
+// Every kLook at most, while somebody's death would matter.
+void Engine::look_around(std::int64_t now) {
+    next_look_ = now + kLook;
+    look();
+    greeting_ = false;
+    for (Link* link = watched_.front(); link != nullptr;) {
+        Link* next = watched_.next(*link);
+        if (link->heard == 0) {
+            link->heard = now;
+            link->audited = false;
+        }
+        const bool matters = link->audited || link->awaited != 0 || link->wants ||
+                             !link->requests.empty() || link->due != 0 ||
+                             link->state == Link::State::greeting;
+        if (!matters) {
+            util::IntrusiveList<Link, &Link::watched>::remove(*link);
+        } else if (!link->dying) {
+            check_link(*link, now);
+            greeting_ = greeting_ || link->state == Link::State::greeting;
+        }
+        link = next;
+    }
+}
+
+// Peers that die while nobody waits for them are not missed, and their links would stay. So whoever
+// comes makes room: for each new link two others are asked for a sign of life.
+void Engine::audit_some() noexcept {
+    for (int n = 0; n < 2 && !known_.empty(); ++n) {
+        Link& link = *known_.pop_front();
+        known_.push_back(link);
+        if (link.state == Link::State::up && !link.self && !link.watched.linked()) {
+            link.heard = now_ns();
+            link.audited = true;
+            watch(link);
+        }
+    }
+}
+
+void Engine::check_link(Link& link, std::int64_t now) {
+    if (gone(link)) {
+        lost(link, Status::hostunreach);
+        return;
+    }
+    if (link.state == Link::State::greeting && now >= link.next_call) {
+        link.call_interval = std::min(link.call_interval * 2, kCall);
+        link.next_call = now + link.call_interval;
+        if (link.offer == 0) {  // we yielded to a hello that led nowhere
+            link.state = Link::State::idle;
+            greet(link);
+        } else {
+            link.due |= Link::kHello;
+            flush(link);
+        }
+    } else if (link.state == Link::State::up && now - link.heard > kCall && now >= link.next_call) {
+        link.next_call = now + kCall;
+        link.due |= Link::kCheck;
+        ++stats_.checks;
+        flush(link);
+    }
+    const bool suspect = (link.blocked_since != 0 && now - link.blocked_since > kPatience) ||
+                         (link.state == Link::State::up && now - link.heard > kSilence);
+    if (link.probe || (suspect && now >= link.next_probe)) {
+        probe(link, now);
+    }
+}
+
+// Connects to the peer's listening port, no more: whether that is refused is the question. Answers
+// errno's numbers: 0: somebody is there, EINPROGRESS: it will be seen.
+int Engine::begin_probe(Link& link, std::int64_t now) {
+    ++stats_.probes;
+    link.next_probe = now + kProbe;
+    link.probe_end = now + kProbeLimit;
+    link.answered = false;
+    const std::string bytes = link.address.raw(link.target);
+    const auto* address = reinterpret_cast<const sockaddr*>(bytes.data());
+    link.probe.reset(socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!link.probe) {
+        return EMFILE;
+    }
+    if (connect(link.probe.get(), address, static_cast<socklen_t>(bytes.size())) == 0) {
+        return 0;
+    }
+    return errno;
+}
+
+int Engine::look_at_probe(Link& link, std::int64_t now) noexcept {
+    int error = 0;
+    pollfd set{link.probe.get(), POLLOUT, 0};
+    if (::poll(&set, 1, 0) == 0) {
+        return now < link.probe_end ? EINPROGRESS : ETIMEDOUT;
+    }
+    socklen_t size = sizeof error;
+    getsockopt(link.probe.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    return error;
+}
+
+void Engine::probe(Link& link, std::int64_t now) {
+    if (!traits_.port_is_tcp) {
+        return;
+    }
+    const int error = link.probe ? look_at_probe(link, now) : begin_probe(link, now);
+    if (error == EINPROGRESS) {
+        return;
+    }
+    link.probe.reset();
+    link.answered = error == 0;
+    if (says_gone(error)) {
+        NA_LOG_INFO(addr, "nobody is at {}: {}", link.address.text(), std::strerror(error));
+        lost(link, Status::hostunreach);
+    }
+}
+
+// Not before somebody has answered, and not while that is in doubt.
+bool Engine::may_connect(Link& link) noexcept {
+    if (traits_.connects_aside || link.self || (link.answered && !link.probe)) {
+        return true;
+    }
+    const std::int64_t now = now_ns();
+    int error = EINPROGRESS;
+    if (link.probe) {
+        error = look_at_probe(link, now);
+    } else if (now >= link.next_probe) {
+        try {
+            error = begin_probe(link, now);
+        } catch (const std::bad_alloc&) {
+        }
+    }
+    if (error == EINPROGRESS) {
+        return false;
+    }
+    link.probe.reset();
+    link.answered = error == 0;
+    if (says_gone(error)) {
+        NA_LOG_INFO(addr, "nobody is at {}: {}", link.address.text(), std::strerror(error));
+        doom(link);
+    }
+    return link.answered;
+}
+
+}  // namespace na::session

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "na/session/local.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "na/session/peer.hpp"
+#include "na/session/wire.hpp"
+
+namespace na::session {
+namespace {
+
+constexpr std::size_t kDefaultMessage = 4096;
+constexpr std::size_t kMaxMessage = std::size_t{1} << 24;
+constexpr std::size_t kMinBounce = 8192;
+// What a receiver keeps of one peer per lane, when nobody takes it.
+constexpr std::size_t kWindowBytes = std::size_t{1} << 20;
+constexpr std::size_t kMinWindow = 8;
+constexpr std::size_t kMaxWindow = 256;
+constexpr int kPortTries = 64;
+
+std::size_t size_of(std::size_t asked) noexcept {
+    return asked == 0 ? kDefaultMessage : asked;
+}
+
+std::size_t largest_of(const InitInfo& info) noexcept {
+    return std::max(size_of(info.max_unexpected), size_of(info.max_expected));
+}
+
+}  // namespace
+
+Local::Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming n)
+    : name(fmt::format("{}+{}", class_name, spec.protocol)),
+      protocol(spec.protocol),
+      naming(n),
+      no_block(spec.info.no_block),
+      contexts(std::max<std::uint8_t>(spec.info.max_contexts, 1)),
+      window(static_cast<std::uint16_t>(
+          std::clamp(kWindowBytes / largest_of(spec.info), kMinWindow, kMaxWindow))),
+      largest(largest_of(spec.info)) {
+    caps.protocol = protocol;
+    caps.max_message[0] = size_of(spec.info.max_unexpected);
+    caps.max_message[1] = size_of(spec.info.max_expected);
+    caps.headroom[0] = caps.headroom[1] = Header::kSize;
+    caps.wakes_on_credit = true;
+    caps.watches_receives = true;
+}
+
+Error Local::check_sizes(std::string_view class_name, const plugin::OpenSpec& spec) {
+    for (const std::size_t asked : {spec.info.max_unexpected, spec.info.max_expected}) {
+        if (asked > kMaxMessage || (asked != 0 && asked < Header::kSize)) {
+            return Error{Status::invalid_arg,
+                         fmt::format("messages of {} bytes: {}+{} takes from {} to {}; move larger "
+                                     "data by put, get or bulk transfer",
+                                     asked, class_name, spec.protocol, Header::kSize, kMaxMessage)};
+        }
+    }
+    return Error{Status::success, {}};
+}
+
+std::size_t Local::bounce_bytes() const noexcept {
+    return std::max({largest, kMaxControl, kMinBounce});
+}
+
+Result<std::unique_ptr<plugin::Peer>> Local::connect(std::string_view uri, bool ours) const {
+    if (!ours || scheme_of(uri).empty()) {
+        return Error{Status::invalid_arg, fmt::format("\"{}\" is no address of {}: the form is {}",
+                                                      uri.substr(0, 128), name, this->uri())};
+    }
+    auto to = Address::parse(naming, uri.substr(uri.find("://") + 3), format);
+    if (!to) {
+        return std::move(to).error();
+    }
+    return std::unique_ptr<plugin::Peer>(
+        std::make_unique<Peer>(std::move(*to), protocol, contexts));
+}
+
+Result<std::unique_ptr<plugin::Peer>> Local::decode_peer(
+    std::span<const std::byte> identity) const {
+    auto to = Address::decode(naming, format, identity);
+    if (!to) {
+        return std::move(to).error();
+    }
+    return std::unique_ptr<plugin::Peer>(
+        std::make_unique<Peer>(std::move(*to), protocol, contexts));
+}
+
+std::string_view scheme_of(std::string_view uri) noexcept {
+    const std::size_t colon = uri.find("://");
+    return colon == std::string_view::npos ? std::string_view{} : uri.substr(0, colon);
+}
+
+Error listen_in_row(
+    Local& local, const util::IpChoice& ip,
+    const std::function<Result<std::uint16_t>(std::uint8_t id, std::uint16_t port)>& open,
+    const std::function<void()>& close) {
+    // All of them, that of context 0 at this port.
+    const auto listen = [&](std::uint16_t first) -> Result<bool> {
+        close();
+        for (std::size_t id = 0; id < local.contexts; ++id) {
+            if (id != 0 && first + id > UINT16_MAX) {
+                return Error{Status::addrinuse, "no port behind 65535 for a further context"};
+            }
+            const auto port =
+                open(static_cast<std::uint8_t>(id), static_cast<std::uint16_t>(first + id));
+            if (!port) {
+                return port.error();
+            }
+            if (id == 0) {
+                first = *port;
+                local.address = Address::of_ip({.address = ip.address, .port = first});
+            }
+        }
+        return true;
+    };
+    // Any port will do, but those of further contexts must be free as well.
+    const int tries = ip.ports.is_any() && local.contexts > 1 ? kPortTries : 1;
+    for (int i = 1;; ++i) {
+        const auto r = util::bind_in_range(ip.ports, listen);
+        if (r) {
+            return Error{Status::success, {}};
+        }
+        if (r.status() == Status::addrinuse && i < tries) {
+            continue;
+        }
+        close();
+        if (r.status() != Status::addrinuse) {
+            return Error{r.status(), fmt::format("{}: {}", local.name, r.error().message)};
+        }
+        return Error{
+            Status::addrinuse,
+            fmt::format("{}: {} is in use on {} ({}){}: choose another port, or 0 for any",
+                        local.name,
+                        ip.ports.is_any() ? "the address" : fmt::format("port {}", ip.ports.text()),
+                        ip.address.text(), r.error().message,
+                        local.contexts > 1
+                            ? fmt::format(", or one of the {} behind it for further contexts",
+                                          local.contexts - 1)
+                            : std::string())};
+    }
+}
+
+}  // namespace na::session

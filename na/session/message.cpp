@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Messages: sent with credit; counted, and matched by the core, when they arrive.
+#include <cstring>
+#include <new>
+
+#include "na/session/engine.hpp"
+#include "na/util/log.hpp"
+
+namespace na::session {
+
+using plugin::Posted;
+
+Posted Engine::again(Link& link) noexcept {
+    link.wants = true;
+    watch(link);
+    return Posted::again();
+}
+
+// The session is not there yet: begin it, or give the transport the chance to go on with it.
+Posted Engine::not_up(Link& link) noexcept {
+    if (link.state == Link::State::idle) {
+        if (!link.peer->has_context(link.target) ||
+            (link.absent_until != 0 && now_ns() < link.absent_until)) {
+            return Posted::failed(Status::hostunreach);
+        }
+        greet(link);
+        if (link.state == Link::State::up) {  // oneself
+            return Posted::done();
+        }
+    }
+    return again(link);
+}
+
+// A session tells whether somebody is there.
+Link* Engine::session(Op& op, Posted& instead) noexcept {
+    auto& peer = static_cast<Peer&>(*op.peer);
+    Link* link = peer.links(id_).to(op.target_id);
+    if (link == nullptr) [[unlikely]] {
+        try {
+            link = &link_to(peer, op.target_id);
+        } catch (const std::bad_alloc&) {
+            instead = Posted::failed(Status::nomem);
+            return nullptr;
+        }
+    }
+    if (link->state != Link::State::up) [[unlikely]] {
+        instead = not_up(*link);
+        return instead.what == Posted::What::done ? link : nullptr;
+    }
+    return link;
+}
+
+Posted Engine::send(Op& op) {
+    Posted instead = Posted::again();
+    Link* link = session(op, instead);
+    if (link == nullptr) [[unlikely]] {
+        return instead;
+    }
+    if ((link->due & Link::kConfirm) != 0 && !flush(*link)) [[unlikely]] {
+        return again(*link);
+    }
+    const auto lane = static_cast<std::size_t>(op.lane());
+    if (op.length > link->max_message[lane]) [[unlikely]] {
+        NA_LOG_WARNING(msg, "message of {} bytes: {} takes at most {}", op.length,
+                       link->address.text(), link->max_message[lane]);
+        return Posted::failed(Status::msgsize);
+    }
+    if (link->starved(lane)) {
+        ++stats_.no_credit;
+        return again(*link);
+    }
+    auto* bytes = static_cast<std::byte*>(op.buffer);
+    Header{.cookie = link->out_cookie,
+           .tag = op.tag,
+           .kind = static_cast<Kind>(lane),
+           .target = link->target,
+           .taken = {link->taken[0], link->taken[1]}}
+        .write(bytes);
+    const Posted posted = transmit(*link, {bytes, op.length}, &op);
+    if (posted.what == Posted::What::again) [[unlikely]] {
+        return again(*link);
+    }
+    if (posted.what != Posted::What::failed) [[likely]] {
+        ++link->sent[lane];
+        link->told[0] = link->taken[0];
+        link->told[1] = link->taken[1];
+        link->wants = false;
+    }
+    return posted;
+}
+
+// What a request holds is a copy, which will be delivered: the operation ends now, and truthfully.
+// Who is told "canceled" relies on it that the message does not arrive.
+void Engine::cancel(Op& op) {
+    Link* link = static_cast<Peer*>(op.peer)->links(id_).to(op.target_id);
+    if (link == nullptr) {
+        return;
+    }
+    for (Request* r = link->requests.front(); r != nullptr; r = link->requests.next(*r)) {
+        if (r->op == &op) {
+            r->op = nullptr;
+            complete(op, Status::success);
+            return;
+        }
+    }
+}
+
+// --- arrival
+// ---------------------------------------------------------------------------------------------------------
+
+void Engine::arrived(std::span<const std::byte> bytes) noexcept {
+    try {
+        sort(bytes);
+    } catch (const std::bad_alloc&) {
+        NA_LOG_WARNING(poll, "out of memory: a greeting is lost");  // it will be repeated
+    }
+}
+
+void Engine::sort(std::span<const std::byte> bytes) {
+    Header h;
+    if (!h.read(bytes) || h.target != id_) [[unlikely]] {
+        malformed(h.version != kWireVersion ? "a message of another protocol or version"
+                                            : "a malformed message");
+        return;
+    }
+    if (h.kind > Kind::expected) {
+        arrived_control(h, bytes.subspan(Header::kSize));
+        return;
+    }
+    Link* link = last_;
+    if (link == nullptr || link->in_cookie != h.cookie) {
+        const auto it = cookies_.find(h.cookie);
+        if (it == cookies_.end() || it->second->state != Link::State::up) [[unlikely]] {
+            malformed("a message of an ended or unknown session");
+            return;
+        }
+        link = last_ = it->second;
+    }
+    const auto lane = static_cast<std::size_t>(h.kind);
+    if (bytes.size() > local_.caps.max_message[lane] || link->held[lane].size() >= local_.window)
+        [[unlikely]] {
+        malformed("a message larger than allowed, or without credit");
+        return;
+    }
+    ++stats_.received;
+    link->heard = 0;
+    acknowledged(*link, h);
+    take(*link, static_cast<Lane>(lane), h.tag, bytes);
+}
+
+// Counts that cannot be are not taken.
+void Engine::acknowledged(Link& link, const Header& h) noexcept {
+    for (std::size_t l = 0; l < kLanes; ++l) {
+        if (static_cast<std::uint16_t>(h.taken[l] - link.acked[l]) <=
+            static_cast<std::uint16_t>(link.sent[l] - link.acked[l])) {
+            link.acked[l] = h.taken[l];
+        }
+    }
+}
+
+void Engine::take(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes) {
+    auto& held = link.held[static_cast<std::size_t>(lane)];
+    if (held.empty() && deliver(link, lane, tag, bytes)) [[likely]] {
+        return;
+    }
+    try {
+        Link::Held copy{tag, bytes.size(),
+                        std::make_unique_for_overwrite<std::byte[]>(bytes.size())};
+        std::memcpy(copy.bytes.get(), bytes.data(), bytes.size());
+        held.push_back(std::move(copy));
+    } catch (const std::bad_alloc&) {
+        took(link, static_cast<std::size_t>(lane));  // its credit is the sender's again
+        sink_.dropped("a message that there is no memory to keep");
+        return;
+    }
+    ++stats_.held;
+    work(link);
+}
+
+// False: the core has no room now.
+bool Engine::deliver(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes) {
+    if (link.peer == nullptr && !attach(link)) [[unlikely]] {
+        took(link, static_cast<std::size_t>(lane));
+        sink_.dropped("a message of a peer that there is no room to know");
+        return true;
+    }
+    plugin::Arrival* arrival = sink_.arrive(lane, *link.peer, tag, bytes.size());
+    if (arrival == nullptr) {
+        return false;
+    }
+    if (arrival->data != nullptr) {
+        std::memcpy(arrival->data, bytes.data(), bytes.size());
+    }
+    sink_.finish(arrival, Status::success);
+    took(link, static_cast<std::size_t>(lane));
+    return true;
+}
+
+void Engine::deliver_held(Link& link) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        auto& held = link.held[lane];
+        while (!held.empty() && deliver(link, static_cast<Lane>(lane), held.front().tag,
+                                        {held.front().bytes.get(), held.front().size})) {
+            held.pop_front();
+        }
+    }
+}
+
+// Told with the next message; by a message of its own before the peer has to stop.
+void Engine::took(Link& link, std::size_t lane) noexcept {
+    ++link.taken[lane];
+    if (static_cast<std::uint16_t>(link.taken[lane] - link.told[lane]) >= local_.window / 2 &&
+        link.state == Link::State::up) {
+        link.due |= Link::kCredit;
+        work(link);
+    }
+}
+
+}  // namespace na::session
