@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What strangers send.
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "unit/session/net.hpp"
+
+using namespace session_test;
+
+namespace {
+
+Card card_of(const std::string& identity, std::uint64_t number = 1) {
+    return {.number = number,
+            .max_message = {4096, 4096},
+            .window = 16,
+            .context = 0,
+            .contexts = 1,
+            .identity = identity};
+}
+
+// Someone who takes part by hand: it hears what is sent to its place.
+struct Stranger {
+    Stranger(Net& net, std::uint16_t port) : node(net, port) {}
+    // What came, of this kind. The card points into `bytes`.
+    bool heard(Kind kind, Header& h, Card& card) {
+        while (!node->inbox.empty()) {
+            bytes = node->inbox.front();
+            node->inbox.pop_front();
+            if (h.read(bytes) && h.kind == kind) {
+                return card.read(std::span(bytes).subspan(Header::kSize));
+            }
+        }
+        return false;
+    }
+    const std::string& identity() { return node.local.address.identity(); }
+
+    Node node;
+    Bytes bytes;
+};
+
+// A session as the stranger has it: what it has to write, and what is written to it.
+struct Session {
+    std::uint64_t out = 0;
+    std::uint64_t in = 0;
+};
+
+Session begin(Stranger& s, Node& n) {
+    constexpr std::uint64_t kOffer = 99;
+    n->inbox.push_back(control(Kind::hello, 0, card_of(s.identity(), kOffer)));
+    n.progress();
+    Header h;
+    Card card;
+    REQUIRE(s.heard(Kind::welcome, h, card));
+    CHECK(h.cookie == kOffer);
+    const std::uint64_t cookie = card.number;
+    n->inbox.push_back(control(Kind::confirm, cookie, card_of(s.identity(), kOffer)));
+    n.progress();
+    CHECK(n->stat("session_begun") == 1);
+    return {.out = cookie, .in = kOffer};
+}
+
+Bytes data(const Header& header, std::size_t size = Header::kSize) {
+    Bytes bytes(size);
+    header.write(bytes.data());
+    return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("bytes that are no message are dropped") {
+    Net net;
+    Node n(net, 1000);
+    n->inbox.emplace_back(Bytes{});
+    n->inbox.emplace_back(Bytes(Header::kSize - 1));
+    n->inbox.emplace_back(Bytes(Header::kSize, std::byte{0xff}));
+    n->inbox.push_back(data({.cookie = 5, .version = 9}));
+    n->inbox.push_back(data({.target = 3}));  // another context
+    n->inbox.push_back(data({.cookie = 12345}));
+    n->inbox.push_back(data({.kind = Kind::hello}));  // without a card
+    n.progress();
+    CHECK(n->stat("session_bad_input") == 7);
+    CHECK(n.drops.size() == 7);
+    CHECK(n.was_dropped("a message of another protocol or version"));
+    CHECK(n.was_dropped("a message of an ended or unknown session"));
+    CHECK(n.was_dropped("a malformed greeting"));
+    CHECK(n->stat("session_links") == 0);
+}
+
+TEST_CASE("a session needs the number that was sent to the address") {
+    Net net;
+    Node n(net, 1000);
+    Stranger s(net, 2000);
+    // Nobody answers for somebody else, nor at once.
+    n->inbox.push_back(control(Kind::confirm, 4711, card_of(s.identity(), 99)));
+    n.progress();
+    CHECK(n.was_dropped("a confirmation that does not fit"));
+    const Session session = begin(s, n);
+    // The number is good for this address and offer only.
+    n->inbox.push_back(control(Kind::confirm, session.out, card_of(s.identity(), 98)));
+    const std::string other = address_of(3000).identity();
+    n->inbox.push_back(control(Kind::confirm, session.out, card_of(other, 99)));
+    n.progress();
+    CHECK(n->stat("session_begun") == 1);
+    CHECK(n->stat("session_bad_input") == 3);
+}
+
+TEST_CASE("greetings from addresses that cannot be are dropped") {
+    Net net;
+    Node n(net, 1000);
+    std::string multicast = address_of(2000, "239.1.1.1").identity();
+    Card high = card_of(address_of(65535).identity());
+    high.context = 1;
+    high.contexts = 2;
+    const std::string v6 = address_of(2000, "2001:db8::1").identity();  // n speaks IPv4
+    const std::string garbage = "garbage";
+    const std::string self = n.local.address.identity();
+    n->inbox.push_back(control(Kind::hello, 0, card_of(multicast)));
+    n->inbox.push_back(control(Kind::hello, 0, high));
+    n->inbox.push_back(control(Kind::hello, 0, card_of(v6)));
+    n->inbox.push_back(control(Kind::hello, 0, card_of(garbage)));
+    n->inbox.push_back(control(Kind::hello, 0, card_of(self)));
+    n.progress();
+    CHECK(n->stat("session_bad_input") == 5);
+    CHECK(n->stat("session_links") == 0);
+}
+
+TEST_CASE("strangers are bounded, and the oldest goes first") {
+    Net net;
+    Node n(net, 1000);
+    constexpr std::size_t kLimit = 1024;
+    Stranger first(net, 2000);
+    n->inbox.push_back(control(Kind::hello, 0, card_of(first.identity())));
+    n.progress();
+    const std::size_t links_of_one = n->stat("session_links");
+    CHECK(links_of_one == 1);
+    for (std::size_t i = 0; i < 3 * kLimit; ++i) {
+        const auto port = static_cast<std::uint16_t>(10'000 + i);
+        n->inbox.push_back(control(Kind::hello, 0, card_of(address_of(port).identity())));
+        n.progress();
+        REQUIRE(n->stat("session_links") <= kLimit + 1);
+    }
+    // Who receives where he says is served all the same.
+    first.node->inbox.clear();
+    begin(first, n);
+    CHECK(n.references == 1);
+}
+
+TEST_CASE("who has no credit is not listened to") {
+    Net net;
+    Node n(net, 1000);
+    Stranger s(net, 2000);
+    const Session session = begin(s, n);
+    n.room = false;
+    const std::size_t window = n.local.window;
+    for (std::size_t i = 0; i < 2 * window; ++i) {
+        n->inbox.push_back(data({.cookie = session.out}));
+    }
+    n.progress();
+    CHECK(n->stat("session_held") == window);
+    CHECK(n->stat("session_bad_input") == window);
+    n->inbox.push_back(data({.cookie = session.out, .kind = Kind::expected}, n.local.largest + 1));
+    n.progress();
+    CHECK(n->stat("session_bad_input") == window + 1);
+    CHECK(n.was_dropped("a message larger than allowed, or without credit"));
+}
+
+TEST_CASE("counts that cannot be are not taken") {
+    Net net;
+    Node n(net, 1000);
+    Stranger s(net, 2000);
+    const Session session = begin(s, n);
+    constexpr unsigned kTheirWindow = 16;
+    TestOp op;
+    for (unsigned i = 0; i < kTheirWindow; ++i) {
+        REQUIRE(n.post(op, s.node, "x").what == Posted::What::done);
+    }
+    REQUIRE(n.post(op, s.node, "x").what == Posted::What::again);
+    n->inbox.push_back(
+        data({.cookie = session.out, .kind = Kind::credit, .taken = {kTheirWindow + 1, 7}}));
+    n.progress();
+    CHECK(n.post(op, s.node, "x").what == Posted::What::again);
+    n->inbox.push_back(data({.cookie = session.out, .kind = Kind::credit, .taken = {1, 0}}));
+    n.progress();
+    CHECK(n.post(op, s.node, "x").what == Posted::What::done);
+    CHECK(n.post(op, s.node, "x").what == Posted::What::again);
+    // Nor do they go back.
+    n->inbox.push_back(data({.cookie = session.out, .kind = Kind::credit, .taken = {0, 0}}));
+    n.progress();
+    CHECK(n.post(op, s.node, "x").what == Posted::What::again);
+}
+
+TEST_CASE("nobody else ends a session") {
+    Net net;
+    Node n(net, 1000);
+    Stranger s(net, 2000);
+    const Session session = begin(s, n);
+    // Without the cookie that n gave, or was given.
+    n->inbox.push_back(data({.cookie = session.in + 1, .kind = Kind::bye}));
+    n->inbox.push_back(control(Kind::reset, session.in + 1, card_of(s.identity())));
+    n->inbox.push_back(control(Kind::reset, 0, card_of(s.identity())));
+    n->inbox.push_back(control(Kind::welcome, session.out, card_of(s.identity())));
+    n->inbox.push_back(control(Kind::hello, 0, card_of(s.identity(), 77)));
+    n.progress();
+    CHECK(n.lost.empty());
+    TestOp op;
+    CHECK(n.post(op, s.node, "x").what == Posted::What::done);
+    // With it.
+    n->inbox.push_back(data({.cookie = session.out, .kind = Kind::bye}));
+    n.progress();
+    CHECK(n.lost.size() == 1);
+}
+
+TEST_CASE("an answer to a greeting counts from the one that was greeted only") {
+    Net net;
+    Node n(net, 1000);
+    Stranger s(net, 2000);
+    TestOp op;
+    CHECK(n.post(op, s.node, "x").what == Posted::What::again);
+    Header h;
+    Card card;
+    REQUIRE(s.heard(Kind::hello, h, card));
+    const std::uint64_t offer = card.number;
+    const std::string other = address_of(3000).identity();
+    n->inbox.push_back(control(Kind::welcome, offer, card_of(other)));
+    n->inbox.push_back(control(Kind::welcome, offer + 1, card_of(s.identity())));
+    n.progress();
+    CHECK(n->stat("session_begun") == 0);
+    n->inbox.push_back(control(Kind::welcome, offer, card_of(s.identity(), 5)));
+    n.progress();
+    CHECK(n->stat("session_begun") == 1);
+    CHECK(n.post(op, s.node, "x").what == Posted::What::done);
+}
+
+TEST_CASE("random bytes behind a header harm nobody") {
+    Net net;
+    Node n(net, 1000);
+    Stranger s(net, 2000);
+    const Session session = begin(s, n);
+    std::uint64_t state = 1;
+    const auto next = [&] {
+        state = state * 6364136223846793005U + 1442695040888963407U;
+        return static_cast<std::uint8_t>(state >> 56);
+    };
+    for (int i = 0; i < 20'000; ++i) {
+        Bytes bytes(Header::kSize + next() % 64);
+        for (std::byte& b : bytes) {
+            b = std::byte{next()};
+        }
+        Header{.cookie = next() % 2 == 0 ? session.out : 0,
+               .kind = static_cast<Kind>(next() % 8),  // but for `bye`
+               .taken = {next(), next()}}
+            .write(bytes.data());
+        n->inbox.push_back(bytes);
+        n.progress();
+    }
+    CHECK(n->stat("session_links") <= 1025);
+    CHECK(n.lost.empty());
+}

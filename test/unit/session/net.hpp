@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Engines of sessions over datagrams in memory, each with a core's side of its own.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "na/session/engine.hpp"
+#include "na/session/request.hpp"
+#include "support/until.hpp"
+
+namespace session_test {
+
+using na::Lane;
+using na::Op;
+using na::OpKind;
+using na::Status;
+using na::plugin::Posted;
+using na::session::Address;
+using na::session::Card;
+using na::session::Header;
+using na::session::Kind;
+using na::session::Local;
+
+using Bytes = std::vector<std::byte>;
+class Transport;
+
+// What is reached at an address, as Address::raw() has it.
+using Net = std::map<std::string, Transport*>;
+
+struct Request : na::session::Request {
+    struct Registration {};
+    void made(Registration&) noexcept {}
+    Transport* to = nullptr;
+    std::size_t size = 0;
+};
+
+// Datagrams are there with the receiver's next poll(). What is public is for tests to turn.
+class Transport final : public na::session::Engine {
+ public:
+    Transport(Net& net, const Local& local, std::uint8_t id, na::plugin::Sink& sink,
+              const na::session::Traits& traits);
+    ~Transport() override;
+
+    Posted put(Op&) override { return Posted::failed(Status::opnotsupported); }
+    Posted get(Op&) override { return Posted::failed(Status::opnotsupported); }
+
+    std::deque<Bytes> inbox;
+    bool refuses = false;                      // posts are answered "again"
+    bool copies = false;                       // messages go into requests
+    bool stuck = false;                        // the library does not get on with requests
+    bool killed = false;                       // it ends without a word
+    std::function<bool(const Header&)> loses;  // what leaves here and never arrives
+    unsigned sent[9] = {};                     // by Kind
+    unsigned left = 0;                         // ways given up
+    unsigned ends = 0;                         // end_transfers()
+
+    using Engine::unwatch_fd;
+    using Engine::watch_fd;
+    std::uint64_t stat(std::string_view name) const;
+
+ private:
+    std::unique_ptr<na::session::Link> make_link(Address address, std::uint8_t target) override;
+    Posted transmit(na::session::Link& link, std::span<const std::byte> bytes,
+                    Op* op) noexcept override;
+    void leave(na::session::Link&) noexcept override { ++left; }
+    void end_transfers(na::session::Link&, Status) override { ++ends; }
+    std::size_t poll() override;
+    Rest rest() noexcept override { return inbox.empty() ? Rest::watched : Rest::no; }
+
+    Net& net_;
+    const std::string place_;
+    na::session::RequestPool<Request> pool_;
+    std::vector<Request*> sending_;
+};
+
+struct TestOp {
+    Op op;
+    Bytes buffer;
+    bool done = false;
+    Status status = Status::success;
+};
+
+struct Message {
+    Lane lane;
+    std::uint32_t tag;
+    std::string text;
+    std::string source;  // URI
+};
+
+// One context of a class at 192.0.2.1, and the core above it.
+class Node final : public na::plugin::Sink {
+ public:
+    Node(Net& net, std::uint16_t port, std::uint8_t id = 0, const na::InitInfo& info = {},
+         const na::session::Traits& traits = {});
+    ~Node();
+    Node(const Node&) = delete;
+    Node& operator=(const Node&) = delete;
+
+    Transport* operator->() noexcept { return transport.get(); }
+    // The peer that another node is; and that peer's own words of it.
+    na::plugin::Peer& peer(const Node& other) { return peer(other.local.address.identity()); }
+    na::plugin::Peer& peer(const std::string& identity);
+
+    // Posts once. The operation's buffer has the header's room in front of the text.
+    Posted post(TestOp& op, const Node& to, std::string_view text, Lane lane = Lane::unexpected,
+                std::uint32_t tag = 0);
+    // Posts until it is taken. False: it failed, or was not taken in time.
+    bool send(TestOp& op, Node& to, std::string_view text, Lane lane = Lane::unexpected,
+              std::uint32_t tag = 0);
+    void progress() { transport->progress(); }
+    bool was_dropped(std::string_view what) const;
+
+    void complete(Op& op, const na::plugin::Completion& how) override;
+    na::plugin::Arrival* arrive(Lane lane, na::plugin::Peer& source, std::uint32_t tag,
+                                std::size_t size) override;
+    void finish(na::plugin::Arrival* arrival, Status status) override;
+    na::plugin::Peer* source(std::span<const std::byte> identity) override;
+    void release(na::plugin::Peer& peer) override;
+    void peer_lost(na::plugin::Peer& peer, Status why) override;
+    void context_lost(na::plugin::Peer&, std::uint8_t, Status) override {}
+    void dropped(const char* what) override { drops.push_back(what); }
+
+    Local local;
+    bool room = true;      // for messages
+    bool crowded = false;  // no room for peers
+    std::vector<Message> messages;
+    std::vector<std::string> lost;  // URIs
+    std::vector<std::string> drops;
+    int references = 0;  // from source()
+    std::map<std::string, std::unique_ptr<na::plugin::Peer>> peers;
+    std::unique_ptr<Transport> transport;
+
+ private:
+    na::plugin::Arrival arrival_;
+    Bytes landing_;
+    Message next_{};
+};
+
+// False: not in time.
+template <typename Done, typename... Nodes>
+bool settle(Done&& done, Nodes&... nodes) {
+    return support::until(done, [&] { nodes.progress(); }...);
+}
+
+// A message of the engine, as a stranger may make it up.
+Bytes control(Kind kind, std::uint64_t cookie, const Card& card, std::uint8_t target = 0);
+Address address_of(std::uint16_t port, std::string_view ip = "192.0.2.1");
+
+}  // namespace session_test

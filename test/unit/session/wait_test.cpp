@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sleep, descriptors of links, and the probe of a port.
+#include <cerrno>
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <catch2/catch.hpp>
+
+#include "na/util/fd.hpp"
+#include "unit/session/net.hpp"
+
+using namespace session_test;
+
+namespace {
+
+bool readable(int fd, int ms) {
+    pollfd p{.fd = fd, .events = POLLIN, .revents = 0};
+    return ::poll(&p, 1, ms) == 1;
+}
+
+struct Pipe {
+    Pipe() {
+        int ends[2];
+        REQUIRE(::pipe(ends) == 0);
+        out.reset(ends[0]);
+        in.reset(ends[1]);
+    }
+    void write() { REQUIRE(::write(in.get(), "x", 1) == 1); }
+    void read() {
+        char c = 0;
+        REQUIRE(::read(out.get(), &c, 1) == 1);
+    }
+    na::util::UniqueFd out, in;
+};
+
+struct Watch final : na::session::Watcher {
+    explicit Watch(Pipe& p) : pipe(p) {}
+    void ready(std::uint32_t events) override {
+        CHECK((events & EPOLLIN) != 0);
+        ++calls;
+        pipe.read();
+    }
+    Pipe& pipe;
+    int calls = 0;
+};
+
+// A port of this machine where somebody listens, until it is closed.
+struct Port {
+    Port() : fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+        sockaddr_in at{};
+        at.sin_family = AF_INET;
+        at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t size = sizeof at;
+        REQUIRE(bind(fd.get(), reinterpret_cast<sockaddr*>(&at), size) == 0);
+        REQUIRE(listen(fd.get(), 4) == 0);
+        REQUIRE(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0);
+        number = ntohs(at.sin_port);
+    }
+    na::util::UniqueFd fd;
+    std::uint16_t number = 0;
+};
+
+}  // namespace
+
+TEST_CASE("nothing to do: no descriptor fires") {
+    Net net;
+    Node n(net, 1000);
+    n.progress();
+    REQUIRE(n->arm());
+    CHECK_FALSE(readable(n->wait_fd(), 50));
+    // A message in the library is for poll() first.
+    n->inbox.emplace_back(Bytes{});
+    CHECK_FALSE(n->arm());
+}
+
+TEST_CASE("while an answer is awaited the sleep is short") {
+    Net net;
+    Node a(net, 1000), b(net, 2000);
+    a->loses = [](const Header&) { return true; };
+    TestOp op;
+    CHECK(a.post(op, b, "x").what == Posted::What::again);
+    const unsigned hello = a->sent[static_cast<std::size_t>(Kind::hello)];
+    CHECK(hello == 1);
+    // By sleeping alone, as the core does it.
+    REQUIRE(support::until([&] { return a->sent[static_cast<std::size_t>(Kind::hello)] >= 3; },
+                           [&] {
+                               if (a->arm()) {
+                                   CHECK(readable(a->wait_fd(), 10'000));
+                               }
+                               a.progress();
+                           }));
+}
+
+TEST_CASE("never sleeping: there is nothing to wait on") {
+    Net net;
+    na::InitInfo info;
+    info.no_block = true;
+    Node n(net, 1000, 0, info);
+    CHECK(n->wait_fd() == -1);
+    CHECK(n->side_fd() == -1);
+    CHECK_FALSE(n->arm());
+    Pipe pipe;
+    Watch watch(pipe);
+    REQUIRE(n->watch_fd(pipe.out.get(), EPOLLIN, watch));
+    pipe.write();
+    CHECK(settle([&] { return watch.calls == 1; }, n));
+    n->unwatch_fd(pipe.out.get());
+}
+
+TEST_CASE("descriptors of links end the sleep, and are looked at") {
+    Net net;
+    Node n(net, 1000);
+    Pipe one, two;
+    Watch first(one), second(two);
+    REQUIRE(n->watch_fd(one.out.get(), EPOLLIN, first));
+    REQUIRE(n->watch_fd(two.out.get(), EPOLLIN, second));
+    n.progress();
+    REQUIRE(n->arm());
+    CHECK_FALSE(readable(n->wait_fd(), 20));
+    two.write();
+    CHECK(readable(n->wait_fd(), 10'000));
+    n.progress();  // at once: it is what woke us
+    CHECK(first.calls == 0);
+    CHECK(second.calls == 1);
+    REQUIRE(n->arm());
+    CHECK_FALSE(readable(n->wait_fd(), 20));
+    // Without a sleep, too.
+    n.progress();
+    one.write();
+    CHECK(settle([&] { return first.calls == 1; }, n));
+    n->unwatch_fd(one.out.get());
+    one.write();
+    REQUIRE(n->arm());
+    CHECK_FALSE(readable(n->wait_fd(), 20));
+    n->unwatch_fd(two.out.get());
+}
+
+TEST_CASE("the library's descriptor is the one to wait on, ours beside it") {
+    Net net;
+    Pipe library;
+    Node n(net, 1000, 0, {}, {.library_fd = library.out.get()});
+    CHECK(n->wait_fd() == library.out.get());
+    CHECK(n->side_fd() >= 0);
+    CHECK(n->side_fd() != n->wait_fd());
+}
+
+TEST_CASE("a port that refuses connections ends the wait for its owner") {
+    Net net;
+    Node n(net, 1000, 0, {}, {.port_is_tcp = true});
+    n->refuses = true;  // the library tries to connect, and says nothing
+    Port port;
+    const std::string identity = address_of(port.number, "127.0.0.1").identity();
+    TestOp op;
+    op.op.peer = &n.peer(identity);
+    op.buffer.resize(Header::kSize);
+    op.op.buffer = op.buffer.data();
+    op.op.length = op.buffer.size();
+    CHECK(n->send(op.op).what == Posted::What::again);
+    // Somebody is there: that may last.
+    REQUIRE(settle([&] { return n->stat("session_probes") >= 1; }, n));
+    CHECK_FALSE(support::until_for(
+        std::chrono::milliseconds(200), [&] { return !n.lost.empty(); }, [&] { n.progress(); }));
+    port.fd.reset();
+    REQUIRE(settle([&] { return !n.lost.empty(); }, n));
+    CHECK(n->stat("session_probes") >= 2);
+}
