@@ -199,9 +199,8 @@ class Engine : public plugin::Context {
     void retry_soon() noexcept { full_ = true; }
     // The sleep that begins or lasts ends within that time, ns.
     void wake_within(std::int64_t ns) noexcept { set_timer(now_ns() + ns); }
-    // Traits::connects_aside is false: whether a post may now be handed over that connects. In a
-    // post.
-    bool may_connect(Link& link) noexcept;
+    // Whether a post may now be handed over that connects. In a post.
+    bool may_connect(Link& link) noexcept { return traits_.connects_aside || may_wait(link); }
 
     // Adds a descriptor to those that end the sleep, and are looked at in progress(); `events` as
     // for epoll, level-triggered. False: that is not possible. The watcher unwatches it before it
@@ -256,7 +255,15 @@ class Engine : public plugin::Context {
     bool deliver(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes);
     void deliver_held(Link& link);
     void took(Link& link, std::size_t lane) noexcept;
-    void acknowledged(Link& link, const Header& h) noexcept;
+    // Counts that cannot be are not taken.
+    static void acknowledged(Link& link, const Header& h) noexcept {
+        for (std::size_t l = 0; l < kLanes; ++l) {
+            if (static_cast<std::uint16_t>(h.taken[l] - link.acked[l]) <=
+                static_cast<std::uint16_t>(link.sent[l] - link.acked[l])) {
+                link.acked[l] = h.taken[l];
+            }
+        }
+    }
 
     // liveness.cpp
     void look_around(std::int64_t now);
@@ -265,6 +272,7 @@ class Engine : public plugin::Context {
     void probe(Link& link, std::int64_t now);
     int begin_probe(Link& link, std::int64_t now);
     int look_at_probe(Link& link, std::int64_t now) noexcept;
+    bool may_wait(Link& link) noexcept;
 
     const Local& local_;
     const std::uint8_t id_;

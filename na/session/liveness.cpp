@@ -184,9 +184,10 @@ void Engine::probe(Link& link, std::int64_t now) {
     }
 }
 
-// Not before somebody has answered, and not while that is in doubt.
-bool Engine::may_connect(Link& link) noexcept {
-    if (traits_.connects_aside || link.self || (link.answered && !link.probe)) {
+// Where posts wait for connections: not before somebody has answered, and not while that is in
+// doubt.
+bool Engine::may_wait(Link& link) noexcept {
+    if (link.self || (link.answered && !link.probe)) {
         return true;
     }
     const std::int64_t now = now_ns();

@@ -148,16 +148,6 @@ void Engine::sort(std::span<const std::byte> bytes) {
     take(*link, static_cast<Lane>(lane), h.tag, bytes);
 }
 
-// Counts that cannot be are not taken.
-void Engine::acknowledged(Link& link, const Header& h) noexcept {
-    for (std::size_t l = 0; l < kLanes; ++l) {
-        if (static_cast<std::uint16_t>(h.taken[l] - link.acked[l]) <=
-            static_cast<std::uint16_t>(link.sent[l] - link.acked[l])) {
-            link.acked[l] = h.taken[l];
-        }
-    }
-}
-
 void Engine::take(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes) {
     auto& held = link.held[static_cast<std::size_t>(lane)];
     if (held.empty() && deliver(link, lane, tag, bytes)) [[likely]] {

@@ -68,7 +68,7 @@ class Context final : public session::Engine {
     // message.cpp
     plugin::Posted transmit(session::Link& link, std::span<const std::byte> bytes,
                             Op* op) noexcept override;
-    ssize_t post(Link& link, std::span<const std::byte> bytes, Op* op, bool& pending) noexcept;
+    static plugin::Posted refused(const Link& link, ssize_t rc) noexcept;
 
     // rma.cpp
     plugin::Posted transfer(Op& op);

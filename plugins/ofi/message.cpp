@@ -9,13 +9,8 @@ namespace na::ofi {
 
 using plugin::Posted;
 
-Posted Context::transmit(session::Link& to, std::span<const std::byte> bytes, Op* op) noexcept {
-    Link& link = of(to);
-    bool pending = false;
-    const ssize_t rc = post(link, bytes, op, pending);
-    if (rc == 0) [[likely]] {
-        return pending ? Posted::pending() : Posted::done();
-    }
+// What did not go, and why.
+Posted Context::refused(const Link& link, ssize_t rc) noexcept {
     if (rc == -FI_EAGAIN) {
         return Posted::again();
     }
@@ -24,26 +19,25 @@ Posted Context::transmit(session::Link& to, std::span<const std::byte> bytes, Op
     return Posted::failed(status_of(rc));
 }
 
-// Answers what libfabric answers. Not pending: the bytes are with the provider, no completion will
-// come for `op`.
-ssize_t Context::post(Link& link, std::span<const std::byte> bytes, Op* op,
-                      bool& pending) noexcept {
+Posted Context::transmit(session::Link& to, std::span<const std::byte> bytes, Op* op) noexcept {
+    Link& link = of(to);
     if (!may_connect(link)) [[unlikely]] {
         blocked(link);
-        return -FI_EAGAIN;
+        return Posted::again();
     }
     if (link.addr == FI_ADDR_NOTAVAIL) [[unlikely]] {
         if (const ssize_t rc = reach(link); rc != 0) {
             if (rc == -FI_EAGAIN) {
                 retry_soon();
             }
-            return rc;
+            return refused(link, rc);
         }
     }
     const HoldOpen hold(link.neighbour.get());
     if (hold.closed()) [[unlikely]] {
-        return -FI_EHOSTUNREACH;
+        return refused(link, -FI_EHOSTUNREACH);
     }
+    Posted posted = Posted::done();
     ssize_t rc = 0;
     if (bytes.size() <= inject_) {
         rc = fi_inject(endpoint_->ep(), bytes.data(), bytes.size(), link.addr);
@@ -52,26 +46,26 @@ ssize_t Context::post(Link& link, std::span<const std::byte> bytes, Op* op,
         Request* r = take_request();
         if (r == nullptr) {
             retry_soon();
-            return -FI_EAGAIN;
+            return Posted::again();
         }
         std::memcpy(r->bounce, bytes.data(), bytes.size());
         rc = fi_send(endpoint_->ep(), r->bounce, bytes.size(), r->descriptor, link.addr,
                      &r->provider);
         if (rc == 0) {
             r->op = op;
-            pending = op != nullptr;
+            posted = Posted::pending();
             begin(*r, link);
             ++stats_.copied;
         } else {
             pool_.put_back(*r);
         }
     }
-    if (rc == -FI_EAGAIN) {
+    if (rc == -FI_EAGAIN) [[unlikely]] {
         blocked(link);
-    } else {
-        unblocked(link);
+        return Posted::again();
     }
-    return rc;
+    unblocked(link);
+    return rc == 0 ? posted : refused(link, rc);
 }
 
 }  // namespace na::ofi
