@@ -94,7 +94,7 @@ class Engine : public plugin::Context {
     Error open();
     ~Engine() override = default;
     // A transport's destructor calls both: the first while it can still transmit, the second before
-    // the links' ways are closed with the library.
+    // it closes what its links have with the library (links() live longer than its own members).
     void say_goodbye() noexcept;
     void release_peers() noexcept;
 
