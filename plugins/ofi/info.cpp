@@ -111,8 +111,7 @@ Info ask_best(Choice& c, fi_info& hints, const InitInfo& wanted, int& rc) {
     for (const bool with_class : {true, false}) {
         hints.tx_attr->tclass = with_class ? tclass : 0;
         for (const bool ordered : {true, false}) {
-            hints.tx_attr->msg_order = hints.rx_attr->msg_order =
-                ordered ? FI_ORDER_SAS : FI_ORDER_NONE;
+            hints.tx_attr->msg_order = hints.rx_attr->msg_order = ordered ? FI_ORDER_SAS : 0;
             for (const bool complete : {true, false}) {
                 if (complete && !p.delivery_complete) {
                     continue;
