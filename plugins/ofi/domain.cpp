@@ -210,7 +210,7 @@ Result<std::unique_ptr<plugin::Region>> Domain::register_memory(std::span<const 
 
 Result<std::unique_ptr<plugin::Region>> Domain::decode_region(std::span<const std::byte> encoded,
                                                               std::uint64_t length) {
-    return session::guarded<plugin::Region>([&] { return Region::decode(encoded, length); });
+    return session::guarded<plugin::Region>([&] { return registrar_.decode(encoded, length); });
 }
 
 Result<std::unique_ptr<plugin::Context>> Domain::open_context(std::uint8_t id, plugin::Sink& sink) {

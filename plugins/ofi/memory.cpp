@@ -2,6 +2,7 @@
 #include "plugins/ofi/memory.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 #include <rdma/fi_endpoint.h>
@@ -12,50 +13,107 @@
 namespace na::ofi {
 namespace {
 
-constexpr std::size_t kPartBytes = 24;
+constexpr std::size_t kHeader = 4;
+constexpr std::size_t kNumberPart = 24;
+constexpr std::size_t kRawPart = 26;  // and the key
 constexpr int kKeyTries = 32;
+
+Error malformed() {
+    return Error{Status::protocol_error, "malformed memory descriptor"};
+}
 
 }  // namespace
 
 std::size_t Region::encode(std::span<std::byte> out) const {
-    const std::size_t size = sizeof(std::uint32_t) + parts_.size() * kPartBytes;
-    if (out.size() >= size) {
-        util::ByteWriter w(out);
-        w.integer(static_cast<std::uint32_t>(parts_.size()));
-        for (const Part& p : parts_) {
-            w.integer(p.length);
-            w.integer(p.told);
+    const bool raw = !raw_keys_.empty();
+    std::size_t size = kHeader + parts_.size() * (raw ? kRawPart : kNumberPart);
+    for (const RawKey& k : raw_keys_) {
+        size += k.bytes.size();
+    }
+    if (out.size() < size) {
+        return size;
+    }
+    util::ByteWriter w(out);
+    w.integer(static_cast<std::uint16_t>(parts_.size()));
+    w.integer(static_cast<std::uint8_t>(raw));
+    w.integer(std::uint8_t{0});
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+        const Part& p = parts_[i];
+        w.integer(p.length);
+        w.integer(p.told);
+        if (!raw) {
             w.integer(p.key);
+            continue;
         }
+        const RawKey& k = raw_keys_[i];
+        w.integer(k.base);
+        w.integer(static_cast<std::uint16_t>(k.bytes.size()));
+        w.bytes(k.bytes.data(), k.bytes.size());
     }
     return size;
 }
 
-Result<std::unique_ptr<plugin::Region>> Region::decode(std::span<const std::byte> in,
-                                                       std::uint64_t length) {
+Result<std::unique_ptr<plugin::Region>> Registrar::decode(std::span<const std::byte> in,
+                                                          std::uint64_t length) const {
     util::ByteReader r(in);
-    const auto count = r.integer<std::uint32_t>();
-    if (count == 0 || count > kMaxSegments || r.left() != count * kPartBytes) {
-        return Error{Status::protocol_error, "malformed memory descriptor"};
+    const auto count = r.integer<std::uint16_t>();
+    const auto form = r.integer<std::uint8_t>();
+    const auto reserved = r.integer<std::uint8_t>();
+    if (!r.good() || count == 0 || count > kMaxSegments || form > 1 || reserved != 0) {
+        return malformed();
+    }
+    if ((form == 1) != raw()) {
+        return Error{Status::protocol_error,
+                     "the keys in the memory descriptor are not of the kind that the provider here "
+                     "has: both sides need the same provider"};
     }
     auto region = std::make_unique<Region>();
+    region->parts_.reserve(count);
     std::uint64_t sum = 0;
-    for (std::uint32_t i = 0; i < count; ++i) {
-        Part p;
+    for (unsigned i = 0; i < count; ++i) {
+        Region::Part p;
         p.length = r.integer<std::uint64_t>();
         p.address = r.integer<std::uint64_t>();
-        p.key = r.integer<std::uint64_t>();
         p.start = sum;
-        if (p.length == 0 || p.length > length - sum || p.address > UINT64_MAX - p.length) {
-            return Error{Status::protocol_error, "malformed memory descriptor"};
+        // (Nothing is asked of the provider for a descriptor that is wrong so far.)
+        if (!r.good() || p.length == 0 || p.length > length - sum ||
+            p.address > UINT64_MAX - p.length) {
+            return malformed();
+        }
+        if (Error error = read_key(r, *region, p); !ok(error.status)) {
+            return error;
         }
         sum += p.length;
         region->parts_.push_back(p);
     }
-    if (sum != length) {
-        return Error{Status::protocol_error, "malformed memory descriptor"};
+    if (!r.good() || r.left() != 0 || sum != length) {
+        return malformed();
     }
     return std::unique_ptr<plugin::Region>(std::move(region));
+}
+
+Error Registrar::read_key(util::ByteReader& r, Region& region, Region::Part& part) const {
+    if (!raw()) {
+        part.key = r.integer<std::uint64_t>();
+        return r.good() ? Error{Status::success, {}} : malformed();
+    }
+    const auto base = r.integer<std::uint64_t>();
+    const auto size = r.integer<std::uint16_t>();
+    const auto bytes = r.bytes(size);
+    if (!r.good() || size == 0 || size > key_bytes_) {
+        return malformed();
+    }
+    // The provider takes it as not constant.
+    std::uint8_t key[kMaxRawKey];
+    std::memcpy(key, bytes.data(), size);
+    if (const int rc = fi_mr_map_raw(domain_, base, key, size, &part.key, 0); rc != 0) {
+        return Error{
+            Status::protocol_error,
+            fmt::format("the provider refuses a memory descriptor's key: {}", fi_strerror(-rc))};
+    }
+    MappedKey owner(domain_, part.key);
+    region.mapped_.push_back(std::move(owner));
+    return Error{Status::success, {}};
 }
 
 const Region::Part& Region::at(std::uint64_t offset) const noexcept {
@@ -71,7 +129,8 @@ const Region::Part& Region::at(std::uint64_t offset) const noexcept {
 void Registrar::open(fid_domain* domain, const fi_info& info) noexcept {
     domain_ = domain;
     mode_ = info.domain_attr->mr_mode;
-    key_bits_ = std::min<std::size_t>(info.domain_attr->mr_key_size * 8, 64);
+    key_bits_ = std::min<std::size_t>(info.domain_attr->mr_key_size, 8) * 8;
+    key_bytes_ = std::min(info.domain_attr->mr_key_size, kMaxRawKey);
 }
 
 Result<FabricMr> Registrar::register_one(void* memory, std::size_t bytes, std::uint64_t access,
@@ -126,6 +185,23 @@ Result<FabricMr> Registrar::register_one(void* memory, std::size_t bytes, std::u
     return owner;
 }
 
+Result<Region::RawKey> Registrar::raw_key(fid_mr& mr) const {
+    Region::RawKey key;
+    key.bytes.resize(key_bytes_);
+    std::size_t size = key.bytes.size();
+    const int rc = fi_mr_raw_attr(&mr, &key.base, key.bytes.data(), &size, 0);
+    if (rc == -FI_ETOOSMALL || (rc == 0 && (size == 0 || size > key_bytes_))) {
+        return Error{Status::opnotsupported,
+                     fmt::format("the provider's keys have {} bytes: from 1 to {} are supported",
+                                 size, key_bytes_)};
+    }
+    if (rc != 0) {
+        return failure(rc, "get the key of a memory registration");
+    }
+    key.bytes.resize(size);
+    return key;
+}
+
 Result<FabricMr> Registrar::local(void* memory, std::size_t bytes) const {
     if (!local_needed()) {
         return FabricMr{};
@@ -157,12 +233,17 @@ Result<std::unique_ptr<plugin::Region>> Registrar::make(std::span<const Segment>
         p.start = sum;
         p.address = reinterpret_cast<std::uintptr_t>(s.base);
         p.told = (mode_ & FI_MR_VIRT_ADDR) != 0 ? p.address : 0;
-        p.key = fi_mr_key(mr->get());
         p.descriptor = fi_mr_desc(mr->get());
         sum += s.length;
-        if (p.key == FI_KEY_NOTAVAIL) {
+        if (raw()) {
+            auto key = raw_key(**mr);
+            if (!key) {
+                return std::move(key).error();
+            }
+            region->raw_keys_.push_back(std::move(*key));
+        } else if ((p.key = fi_mr_key(mr->get())) == FI_KEY_NOTAVAIL) {
             return Error{Status::opnotsupported,
-                         "the provider's keys are longer than 64 bits (FI_MR_RAW)"};
+                         "the provider has no key for a memory registration"};
         }
         region->registrations_.push_back(std::move(*mr));
         region->parts_.push_back(p);

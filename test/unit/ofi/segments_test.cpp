@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Segments of shared memory: whose one is, and which may be removed. The files here are such as the
+// provider leaves, without one.
+//
+// Others on this machine may be in the gate at any time, and then nothing is concluded: what should
+// happen is waited for, what should not is looked at after something else has happened.
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "plugins/ofi/neighbours.hpp"
+#include "plugins/ofi/segments.hpp"
+#include "support/two_process.hpp"
+#include "support/until.hpp"
+
+using namespace na::ofi;
+using support::until;
+using State = SegmentOwner::State;
+
+namespace {
+
+std::string path_of(const std::string& name) {
+    return "/dev/shm/" + name;
+}
+
+// A name of this run.
+std::string fresh(const std::string& what) {
+    return "unit-ofi-" + std::to_string(getpid()) + "-" + what;
+}
+
+bool exists(const std::string& name) {
+    struct stat file {};
+    return lstat(path_of(name).c_str(), &file) == 0;
+}
+
+ino_t number_of(const std::string& name) {
+    struct stat file {};
+    return stat(path_of(name).c_str(), &file) == 0 ? file.st_ino : 0;
+}
+
+bool make_file(const std::string& name) {
+    const na::util::UniqueFd fd(
+        open(path_of(name).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    return static_cast<bool>(fd);
+}
+
+// Files that are gone after the test, however it ends.
+class Files {
+ public:
+    ~Files() {
+        for (const std::string& name : names_) {
+            unlink(path_of(name).c_str());
+        }
+    }
+    const std::string& expect(const std::string& name) {
+        unlink(path_of(name).c_str());  // of a process of the same number, long ago
+        return *names_.insert(names_.end(), name);
+    }
+    const std::string& make(const std::string& name) {
+        expect(name);
+        REQUIRE(make_file(name));
+        return names_.back();
+    }
+
+ private:
+    std::vector<std::string> names_;
+};
+
+// What is said when nobody else is in the gate.
+SegmentOwner owner_of(const std::string& name) {
+    SegmentOwner owner;
+    (void)until([&] { return (owner = segment_owner(name)).state != State::unknown; });
+    return owner;
+}
+
+// In the gate; not while a judge is inside.
+std::unique_ptr<SegmentGate> enter_as_maker() {
+    std::unique_ptr<SegmentGate> gate;
+    REQUIRE(until([&] {
+        gate = std::make_unique<SegmentGate>(SegmentGate::As::maker);
+        return gate->entered();
+    }));
+    return gate;
+}
+
+// A process that makes segments as an endpoint does, and holds them until it is killed.
+class Holder {
+ public:
+    explicit Holder(std::vector<std::string> names)
+        : party_(support::Party::As::process, [names](support::Link& link) {
+              std::vector<na::util::UniqueFd> held;
+              for (const std::string& name : names) {
+                  const SegmentGate gate(SegmentGate::As::maker);
+                  PARTY_REQUIRE(make_file(name));
+                  held.push_back(hold_segment(name));
+                  PARTY_REQUIRE(held.back());
+              }
+              link.put("held");
+              link.take();  // never comes
+          }) {
+        REQUIRE(party_.link().take_text() == "held");
+    }
+    pid_t pid() const { return party_.pid(); }
+    void kill() { party_.kill(SIGKILL); }
+
+ private:
+    support::Party party_;
+};
+
+// The number of a process that is no more.
+pid_t dead_process() {
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+    return child;
+}
+
+}  // namespace
+
+TEST_CASE("a segment belongs to the process that holds it", "[ofi][segments]") {
+    Files files;
+    const std::string name = files.expect(fresh("held"));
+    Holder holder({name});
+    const SegmentOwner alive = owner_of(name);
+    CHECK(alive.state == State::alive);
+    CHECK(alive.process == holder.pid());
+    CHECK(alive.file == number_of(name));
+
+    holder.kill();
+    const SegmentOwner dead = owner_of(name);
+    CHECK(dead.state == State::dead);
+    CHECK(dead.file == alive.file);
+
+    REQUIRE(until([&] { return !exists(name); }, [&] { remove_segment(name); }));
+    CHECK(owner_of(name).state == State::missing);
+    CHECK_FALSE(hold_segment(name));
+}
+
+TEST_CASE("a successor under the same name is another one", "[ofi][segments]") {
+    Files files;
+    const std::string name = files.expect(fresh("again"));
+    Holder first({name});
+    const SegmentOwner before = owner_of(name);
+    // The file is still in use, so that its number is: as by a peer that has it mapped.
+    const na::util::UniqueFd kept(open(path_of(name).c_str(), O_RDONLY | O_CLOEXEC));
+    first.kill();
+    REQUIRE(until([&] { return !exists(name); }, [&] { remove_segment(name); }));
+    Holder second({name});
+    const SegmentOwner after = owner_of(name);
+    CHECK(after.state == State::alive);
+    CHECK(after.process == second.pid());
+    CHECK(after.file != before.file);
+}
+
+TEST_CASE("only what nobody holds is removed", "[ofi][segments]") {
+    Files files;
+    const std::string name = fresh("many");
+    const std::string dead[] = {files.make(name), files.make(name + ".1"),
+                                files.make(name + ".12")};
+    // Not contexts of that name.
+    const std::string others[] = {files.make(name + "x"), files.make(name + ".x"),
+                                  files.make(name + ".1x"), files.make(name + "."),
+                                  files.make(name + ".1.2")};
+    const std::string held = files.expect(name + ".2");
+    Holder holder({held});
+    REQUIRE(until([&] { return std::none_of(std::begin(dead), std::end(dead), exists); },
+                  [&] { remove_segments(name); }));
+    CHECK(exists(held));
+    CHECK(owner_of(held).process == holder.pid());
+    for (const std::string& other : others) {
+        CHECK(exists(other));
+    }
+    holder.kill();
+    REQUIRE(until([&] { return !exists(held); }, [&] { remove_segments(name); }));
+}
+
+TEST_CASE("segments of processes that are no more are found by their names", "[ofi][segments]") {
+    Files files;
+    const std::string gone = std::to_string(dead_process());
+    const std::string stale[] = {files.make(gone + "-3"), files.make(gone + "-3.1")};
+    const std::string others[] = {files.make(gone), files.make(gone + "-"),
+                                  files.make(gone + "-3x"), files.make("x" + gone + "-3"),
+                                  files.make(gone + "-3.1x")};
+    // Of processes that live: this one, one that holds its segment, one that does not (yet).
+    const std::string own = files.make(std::to_string(getpid()) + "-999999");
+    Holder idle({});
+    const std::string unheld = files.make(std::to_string(idle.pid()) + "-0");
+    // The name says dead, the lock says alive: the process may be in another pid namespace.
+    const std::string held = files.expect(gone + "-4");
+    Holder holder({held});
+    REQUIRE(until([&] { return std::none_of(std::begin(stale), std::end(stale), exists); },
+                  [] { remove_stale_segments(); }));
+    for (const std::string& other : others) {
+        CHECK(exists(other));
+    }
+    CHECK(exists(own));
+    CHECK(exists(unheld));
+    CHECK(exists(held));
+}
+
+TEST_CASE("nothing is concluded while a segment is being made", "[ofi][segments]") {
+    Files files;
+    const std::string name = files.make(fresh("making"));
+    Holder holder({files.expect(fresh("made"))});
+    {
+        const auto gate = enter_as_maker();
+        CHECK(segment_owner(name).state == State::unknown);
+        remove_segment(name);
+        remove_segments(name);
+        CHECK(exists(name));
+        // What is held is known without the gate.
+        CHECK(segment_owner(fresh("made")).process == holder.pid());
+        CHECK_FALSE(SegmentGate(SegmentGate::As::judge).entered());
+    }
+    CHECK(owner_of(name).state == State::dead);
+}
+
+TEST_CASE("makers do not wait for each other", "[ofi][segments]") {
+    const auto first = enter_as_maker();
+    CHECK(SegmentGate(SegmentGate::As::maker).entered());
+}
+
+TEST_CASE("a process does not lose its segments by looking at them", "[ofi][segments]") {
+    Files files;
+    const std::string name = files.make(fresh("mine"));
+    const std::string as_fabric = name + '\0';
+    // Before anything here is a segment of this process: it asks this one's parent.
+    support::Party other(support::Party::As::process,
+                         [name, parent = getpid()](support::Link& link) {
+                             link.take();
+                             PARTY_REQUIRE(owner_of(name).state == State::alive);
+                             PARTY_REQUIRE(owner_of(name).process == parent);
+                         });
+    const auto neighbour = open_neighbour(as_fabric);
+    REQUIRE(neighbour != nullptr);
+    const na::util::UniqueFd held = hold_segment(name);
+    REQUIRE(held);
+    // Closing any descriptor of the file would give up the lock.
+    CHECK(segment_owner(name).state == State::alive);
+    CHECK(segment_owner(name).process == 0);
+    const std::string dead = files.make(name + ".1");
+    REQUIRE(until([&] { return !exists(dead); }, [&] { remove_segments(name); }));
+    remove_segment(name);
+    CHECK(exists(name));
+    other.link().put("look");
+    CHECK(other.join().empty());
+    close_neighbour(as_fabric, *neighbour);
+    CHECK(neighbour->closed);
+    CHECK(find_neighbour(as_fabric) == nullptr);
+}
+
+TEST_CASE("what is no segment of ours is left alone", "[ofi][segments]") {
+    Files files;
+    const std::string target = files.make(fresh("target"));
+    const std::string link = files.expect(fresh("link"));
+    REQUIRE(symlink(path_of(target).c_str(), path_of(link).c_str()) == 0);
+    const std::string pipe = files.expect(fresh("pipe"));
+    REQUIRE(mkfifo(path_of(pipe).c_str(), 0600) == 0);
+    const std::string folder = fresh("folder");
+    REQUIRE(mkdir(path_of(folder).c_str(), 0700) == 0);
+    CHECK(segment_owner(link).state == State::unknown);  // not followed
+    CHECK(segment_owner(folder).state == State::unknown);
+    // (Nobody waits for a writer of the pipe.)
+    CHECK(owner_of(pipe).state != State::alive);
+    for (const std::string& name : {link, pipe, folder}) {
+        const std::string after = files.make(name + ".0");
+        REQUIRE(until([&] { return !exists(after); }, [&] { remove_segments(name); }));
+        CHECK(exists(name));
+    }
+    CHECK(exists(target));
+    CHECK(rmdir(path_of(folder).c_str()) == 0);
+}
+
+TEST_CASE("another user's segment is not removed", "[ofi][segments]") {
+    if (geteuid() != 0) {
+        support::skip("only root can make files of other users");
+        return;
+    }
+    Files files;
+    const std::string name = files.make(fresh("theirs"));
+    REQUIRE(chown(path_of(name).c_str(), 65534, 65534) == 0);
+    const std::string mine = files.make(name + ".1");
+    REQUIRE(until([&] { return !exists(mine); }, [&] { remove_segments(name); }));
+    CHECK(exists(name));
+}
+
+TEST_CASE("whoever posts to an endpoint of this process holds it open", "[ofi][neighbours]") {
+    const std::string name = fresh("neighbour") + '\0';
+    CHECK(find_neighbour(name) == nullptr);
+    const auto one = open_neighbour(name);
+    REQUIRE(one != nullptr);
+    CHECK(open_neighbour(name) == nullptr);
+    CHECK(find_neighbour(name) == one);
+    std::atomic<bool> closed{false};
+    std::thread closer;
+    {
+        const HoldOpen hold(one.get());
+        CHECK_FALSE(hold.closed());
+        closer = std::thread([&] {
+            close_neighbour(name, *one);
+            closed = true;
+        });
+        // Nobody finds it any more, and it is not closed before the post has ended.
+        REQUIRE(until([&] { return find_neighbour(name) == nullptr; }));
+        CHECK_FALSE(closed);
+    }
+    closer.join();
+    CHECK(HoldOpen(one.get()).closed());
+    CHECK_FALSE(HoldOpen(nullptr).closed());
+    // A successor is another one; closing the former again does not take its name.
+    const auto two = open_neighbour(name);
+    REQUIRE(two != nullptr);
+    close_neighbour(name, *one);
+    CHECK(find_neighbour(name) == two);
+    close_neighbour(name, *two);
+}
