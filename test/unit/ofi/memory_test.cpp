@@ -6,6 +6,7 @@
 // objects themselves.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -294,4 +295,44 @@ TEST_CASE("hostile descriptions of memory", "[ofi][memory]") {
     }
     // Nothing that a provider was given is longer than its keys are.
     CHECK(p.longest <= 40);
+}
+
+TEST_CASE("a provider of libfabric with keys of its own", "[ofi][memory]") {
+    // Its multi-rail provider joins two ways to this machine, and the keys of both: software. It
+    // reads the variable when libfabric starts, which is here.
+    setenv("FI_OFI_MRAIL_ADDR", "127.0.0.1,127.0.0.1", 1);
+    const ofi::Info hints(fi_allocinfo());
+    REQUIRE(hints != nullptr);
+    hints->fabric_attr->prov_name = strdup("ofi_mrail");
+    hints->caps = FI_MSG | FI_RMA;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode = FI_MR_RAW;
+    fi_info* list = nullptr;
+    const int rc = fi_getinfo(ofi::kApi, nullptr, nullptr, 0, hints.get(), &list);
+    const ofi::Info info(list);
+    fid_fabric* f = nullptr;
+    fid_domain* d = nullptr;
+    if (rc != 0 || (info->domain_attr->mr_mode & FI_MR_RAW) == 0 ||
+        fi_fabric(info->fabric_attr, &f, nullptr) != 0) {
+        support::skip("this libfabric has no provider of raw keys that works here");
+        return;
+    }
+    const ofi::Fabric fabric(f);
+    REQUIRE(fi_domain(f, info.get(), &d, nullptr) == 0);
+    const ofi::FabricDomain domain(d);
+    Registrar registrar;
+    registrar.open(d, *info);
+
+    Memory m;
+    const auto mine = registrar.make(m.segments, Access::read_write, MemoryKind::host, 0);
+    REQUIRE(mine);
+    std::vector<std::byte> bytes((*mine)->encode({}));
+    (*mine)->encode(bytes);
+    CHECK(bytes.size() > 3 * info->domain_attr->mr_key_size);
+    const auto theirs = registrar.decode(bytes, m.length);
+    REQUIRE(theirs);
+    const auto& all = as_region(theirs);
+    CHECK(all.at(0).length == sizeof m.first);
+    CHECK(all.at(m.length - 1).length == sizeof m.third);
+    CHECK(all.at(0).key != all.at(m.length - 1).key);  // mapped one by one
 }
