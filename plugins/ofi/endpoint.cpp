@@ -117,8 +117,14 @@ Error Endpoint::listen(const Choice& choice, std::string_view source) {
     }
     segment_ = hold_segment(name);
     if (!segment_) {
-        return Error{Status::io_error, fmt::format("cannot lock the shared memory /dev/shm/{}: {}",
-                                                   name, fi_strerror(errno))};
+        const int error = errno;
+        // That of libfabric 1.11 gives other names to all endpoints of a domain but the first.
+        return Error{
+            Status::io_error,
+            fmt::format("cannot lock the shared memory /dev/shm/{}: {}{}", name, fi_strerror(error),
+                        error == ENOENT ? "; this libfabric allows one context per class, "
+                                          "opened once: use a newer one, or several classes"
+                                        : "")};
     }
     return Error{Status::success, {}};
 }

@@ -9,6 +9,9 @@
 //   - counts what a peer still owes for the next one in its place, and does not introduce us to
 //     that one if the former never answered. So such a place is kept as long as the context lives,
 //     or until the answer has come.
+// That of 2.x writes into the segment whose place is given up, and so crashes where that belongs to
+// an endpoint of this process which has closed (Provider::forgets_closed_neighbours): then the
+// place is kept as long, too.
 // A peer that still has the same segment gets its place again.
 #include <algorithm>
 #include <utility>
@@ -66,8 +69,8 @@ ssize_t Context::reach_segment(Link& link, const std::string& bytes) {
             return -FI_EAGAIN;  // its successor has the same name: not before the old one went
         }
         NA_LOG_INFO(addr,
-                    "{} was lost without an answer: {} of libfabric reaches nobody of that name "
-                    "from this context any more",
+                    "{} was lost, and its place cannot be given up: {} of libfabric reaches nobody "
+                    "of that name from this context any more",
                     link.address.text(), domain_.provider().fabric);
         return -FI_EHOSTUNREACH;
     }
@@ -106,7 +109,9 @@ void Context::leave(session::Link& left) noexcept {
     const auto neighbour = std::exchange(link.neighbour, nullptr);
     fi_addr_t addr = std::exchange(link.addr, FI_ADDR_NOTAVAIL);
     // (A neighbour's is a plain pointer, of no use once that has closed.)
-    const bool clean = owed == 0 && met;
+    const HoldOpen hold(neighbour.get());
+    const bool stays = hold.closed() && !domain_.provider().forgets_closed_neighbours;
+    const bool clean = owed == 0 && met && !stays;
     if (!domain_.provider().forgets_peers && (neighbour == nullptr || !clean)) {
         try {
             retired_.push_back({.addr = addr,
@@ -114,7 +119,7 @@ void Context::leave(session::Link& left) noexcept {
                                 .neighbour = neighbour,
                                 .bytes = link.address.raw(link.target),
                                 .owed = owed,
-                                .met = met,
+                                .met = met && !stays,
                                 .looks = 0});
             return;
         } catch (const std::bad_alloc&) {
@@ -152,6 +157,9 @@ void Context::look_at_retired() noexcept {
             bool gone = false;
             if (r.neighbour != nullptr) {
                 gone = HoldOpen(r.neighbour.get()).closed();
+                if (gone && !domain_.provider().forgets_closed_neighbours) {
+                    r.met = false;  // too late to give its place up
+                }
             } else {
                 const SegmentOwner owner = segment_owner(r.bytes.c_str());
                 gone = owner.state != SegmentOwner::State::unknown &&

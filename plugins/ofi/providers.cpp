@@ -64,6 +64,18 @@ constexpr Provider kProviders[] = {
     {
         .protocol = "shm",
         .fabric = "shm",
+        .since = version(2, 0),
+        .naming = Naming::text,
+        .probe = Probe::process,
+        .wait_fd = false,
+        .rma_errors = false,
+        .forgets_peers = false,
+        // It writes into their segment when it removes them, mapped or not.
+        .forgets_closed_neighbours = false,
+    },
+    {
+        .protocol = "shm",
+        .fabric = "shm",
         .naming = Naming::text,
         .probe = Probe::process,
         .wait_fd = false,

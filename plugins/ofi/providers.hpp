@@ -40,6 +40,8 @@ struct Provider {
     // What a lost peer still owes holds up nobody else, and its place in the address vector can be
     // given up at any time: see places.cpp.
     bool forgets_peers = true;
+    // So can the place of an endpoint of this process that has closed.
+    bool forgets_closed_neighbours = true;
     bool by_default = true;        // listed among the protocols; others only when asked for
     std::string_view remark = {};  // why it is as it is
 };
