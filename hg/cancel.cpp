@@ -97,7 +97,7 @@ void Handle::on_straggler(na::Operation& op, const na::Outcome& o) noexcept {
         const wire::Received received =
             wire::decode(std::span(h.kit_->output + headroom, o.size - headroom), response);
         if (ok(received.status) && response.cookie == h.cookie_ &&
-            (response.flags & wire::kOverflow) != 0) {
+            (response.flags & (wire::kOverflow | wire::kMoreData)) != 0) {
             h.defer(&Handle::acknowledge_straggler);
             return;
         }

@@ -239,6 +239,16 @@ Class::HandleCreate Class::handle_create() const {
     return handle_create_;
 }
 
+void Class::set_more_data(const MoreData& more) {
+    const std::lock_guard guard(mutex_);
+    more_data_ = more;
+}
+
+Class::MoreData Class::more_data() const {
+    const std::lock_guard guard(mutex_);
+    return more_data_;
+}
+
 // --- contexts
 // --------------------------------------------------------------------------------------------------------
 

@@ -94,6 +94,17 @@ class Class {
     void set_handle_create(const HandleCreate& create);
     HandleCreate handle_create() const;
 
+    // Called for messages that announce more than their payload, in contexts opened from now on;
+    // see HG_Core_set_more_data_callback. `done` is Handle::more_done of the handle.
+    struct MoreData {
+        na::Status (*acquire)(Handle& handle, bool input, void (*user)()) = nullptr;
+        void (*release)(Handle& handle, void (*user)()) = nullptr;
+        void (*user_acquire)() = nullptr;
+        void (*user_release)() = nullptr;
+    };
+    void set_more_data(const MoreData& more);
+    MoreData more_data() const;
+
     struct UserData {
         void* data = nullptr;
         void (*release)(void*) = nullptr;
@@ -136,6 +147,7 @@ class Class {
     std::array<Context*, 256> contexts_{};
     std::uint32_t context_count_ = 0;
     HandleCreate handle_create_;
+    MoreData more_data_;
     Counters::Values closed_;  // counters of closed contexts
 };
 

@@ -31,7 +31,7 @@ void Handle::take_response(std::size_t size) noexcept {
     wire::Response response;
     wire::Received received = wire::decode(message, response);
     if (ok(received.status)) [[likely]] {
-        const bool overflow = (response.flags & wire::kOverflow) != 0;
+        const bool overflow = (response.flags & (wire::kOverflow | wire::kMoreData)) != 0;
         if (response.cookie != cookie_) {
             received = {Status::protocol_error, "a response to another request", {}};
         } else if (overflow && (one_way_ || !ok(response.code))) {
@@ -60,6 +60,8 @@ void Handle::take_response(std::size_t size) noexcept {
         if ((flags_ & wire::kOverflow) != 0) [[unlikely]] {
             counters.responses_overflow.add();
             ack_wanted_ = true;
+        } else if ((flags_ & wire::kMoreData) != 0) [[unlikely]] {
+            more_wanted_ = true;
         }
     }
 }
@@ -75,6 +77,10 @@ void Handle::forward_ended() noexcept {
     if (ack_wanted_) [[unlikely]] {
         defer(
             &Handle::pull_output);  // whatever the status: the target waits for the acknowledgement
+        return;
+    }
+    if (more_wanted_) [[unlikely]] {
+        finish(&Handle::acquire_output);
         return;
     }
     if (answer_canceled_ && request_sent_) [[unlikely]] {

@@ -20,8 +20,8 @@ using Stage = Handle::Stage;
 
 constexpr auto kCloseTime = std::chrono::seconds(2);
 
-// Between polls while a context closes: what is on its way comes at once, and a peer that does not answer is not worth a
-// processor.
+// Between polls while a context closes: what is on its way comes at once, and a peer that does not
+// answer is not worth a processor.
 class Pace {
  public:
     void next() {
@@ -53,9 +53,10 @@ Context::Context(Class& cls, std::uint8_t id)
       overflow_(cls, threaded_),
       unacked_(cls.options().unacked_limit, std::max(cls.options().request_limit / 2, 1U),
                threaded_),
+      more_data_(cls.more_data()),
       loop_lock_(threaded_) {}
 
-Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id) {
+Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id, Requests requests) {
     std::unique_ptr<Context> context(new Context(cls, id));
     auto net = na::Context::open(cls.net(), id);
     if (!net) {
@@ -87,19 +88,29 @@ Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id) {
         return Error{s, fmt::format("context {} exists already", id)};
     }
     context->entered_ = true;
-    if (cls.listening()) {
-        context->accepting_.store(true, std::memory_order_relaxed);
-        for (Port* port : {context->net_.get(), context->sm_.get()}) {
-            if (port != nullptr) {
-                context->post_requests(*port);
-                if (port->posted() == 0) {
-                    (void)context->unpost();
-                    return Error{Status::nomem, "no receive for requests could be posted"};
-                }
-            }
+    if (cls.listening() && requests == Requests::at_once) {
+        if (const Status s = context->accept(); !ok(s)) {
+            return Error{s, "no receive for requests could be posted"};
         }
     }
     return context;
+}
+
+Status Context::accept() noexcept {
+    if (!cls_.listening()) {
+        return Status::opnotsupported;
+    }
+    accepting_.store(true, std::memory_order_seq_cst);
+    for (Port* port : {net_.get(), sm_.get()}) {
+        if (port != nullptr && port->posted() == 0) {
+            post_requests(*port);
+            if (port->posted() == 0) {
+                (void)unpost();
+                return Status::nomem;
+            }
+        }
+    }
+    return Status::success;
 }
 
 // A transport that must not be waited on makes this context poll; one that cannot be, poll every

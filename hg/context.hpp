@@ -30,14 +30,19 @@ namespace hg {
 
 class Context {
  public:
-    // A listening class's context accepts requests at once. Errors: invalid_arg (id too large),
-    // busy (id taken), nomem, and what the transport answers.
-    static na::Result<std::unique_ptr<Context>> open(Class& cls, std::uint8_t id);
+    // A listening class's context accepts requests at once, or with accept(). Errors: invalid_arg
+    // (id too large), busy (id taken), nomem, and what the transport answers.
+    enum class Requests : bool { later, at_once };
+    static na::Result<std::unique_ptr<Context>> open(Class& cls, std::uint8_t id,
+                                                     Requests requests = Requests::at_once);
     // close() has succeeded.
     ~Context();
     Context(const Context&) = delete;
     Context& operator=(const Context&) = delete;
 
+    // Accepts requests from now on. opnotsupported: the class does not listen; nomem: no receive
+    // could be posted.
+    na::Status accept() noexcept;
     // Stops accepting requests. timeout: the transport did not give all receives back in time.
     na::Status unpost() noexcept;
     // Gets ready for destruction: stops accepting requests, cancels RPCs and transfers that are in
@@ -55,6 +60,10 @@ class Context {
     }  // null: no auto_sm
     bulk::Engine& bulk() const noexcept { return *bulk_; }
     OverflowPool& overflow() noexcept { return overflow_; }
+    // Instead of the class's, before the first handle is made.
+    void set_handle_create(const Class::HandleCreate& create) noexcept {
+        handles_->set_create(create);
+    }
 
     // A user callback is due: trigger() will call completion.run. Any thread, inside handlers too.
     void complete(Completion& completion) noexcept {
@@ -141,6 +150,7 @@ class Context {
     std::unique_ptr<HandlePool> handles_;
     Grow grow_[bulk::kRails];
     std::atomic<bool> accepting_{false};
+    const Class::MoreData more_data_;
     std::atomic<std::uint32_t> rejecting_{0};  // answers to malformed requests on their way
     std::atomic<std::uint32_t> stragglers_{0};
     std::atomic<std::uint64_t> unanswered_{0};  // see Counters::Values

@@ -130,11 +130,16 @@ Status Handle::claim() noexcept {
 }
 
 Status Handle::forward(std::size_t payload, const Callback& callback, Block* beyond,
-                       std::size_t beyond_size) noexcept {
+                       std::size_t beyond_size, bool more) noexcept {
     one_way_ = registration_->one_way();
     callback_ = callback;
     looped_ = Loopback::wanted(*this);
+    if (more && looped_) [[unlikely]] {
+        unclaim();
+        return Status::opnotsupported;
+    }
     std::uint8_t flags = one_way_ ? wire::kOneWay : 0;
+    flags |= more ? wire::kMoreData : 0;
     flags |= info_.cls->checksum_flags();
     if (beyond != nullptr && !looped_) {
         const Status s = write_overflow(input_space(), payload, *beyond, beyond_size, payload);
@@ -176,7 +181,7 @@ Status Handle::post_forward(std::size_t size) noexcept {
     Context& context = *info_.context;
     na::Context& na = port_->na();
     na::Address& to = peer();
-    const bool wants_answer = !one_way_ || (flags_ & wire::kOverflow) != 0;
+    const bool wants_answer = !one_way_ || (flags_ & (wire::kOverflow | wire::kMoreData)) != 0;
     // The answer, the request, and this function, which looks once more whether it was canceled.
     start_parts(wants_answer ? 3 : 2);
     stage_.store(Stage::in_flight, std::memory_order_release);

@@ -100,6 +100,9 @@ void Handle::last_unref() noexcept {
 }
 
 void Handle::clear_call() noexcept {
+    if (more_acquired_) [[unlikely]] {
+        release_more();
+    }
     OverflowPool& pool = info_.context->overflow_;
     if (input_block_ != nullptr) {
         pool.give(std::exchange(input_block_, nullptr));
@@ -113,6 +116,7 @@ void Handle::clear_call() noexcept {
     cancel_asked_.store(false, std::memory_order_relaxed);
     looped_ = false;
     ack_wanted_ = false;
+    more_wanted_ = false;
     request_sent_ = false;
     answer_canceled_ = false;
     flags_ = 0;

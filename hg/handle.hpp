@@ -105,8 +105,10 @@ class Handle : private Completion {
     // them), and the arguments are the first `beyond_size` bytes of that block, which is the
     // handle's from here on, on success only. On success the callback runs once. On failure it does
     // not, and the handle is idle.
+    // `more`: what belongs to it beyond that is fetched by the target's program; opnotsupported to
+    // oneself.
     na::Status forward(std::size_t payload, const Callback& callback, Block* beyond = nullptr,
-                       std::size_t beyond_size = 0) noexcept;
+                       std::size_t beyond_size = 0, bool more = false) noexcept;
 
     // --- target
     // --------------------------------------------------------------------------------------------------
@@ -118,8 +120,8 @@ class Handle : private Completion {
         return {kit_->output + port_->output_at(), port_->output_room()};
     }
     na::Status respond(std::size_t payload, const Callback& callback, Block* beyond = nullptr,
-                       std::size_t beyond_size = 0) noexcept {
-        return send_response(na::Status::success, payload, callback, beyond, beyond_size);
+                       std::size_t beyond_size = 0, bool more = false) noexcept {
+        return send_response(na::Status::success, payload, callback, beyond, beyond_size, more);
     }
     // A response without results, whose code the origin's callback gets. Of a claimed handle, too.
     na::Status respond_error(na::Status code, const Callback& callback) noexcept {
@@ -148,6 +150,9 @@ class Handle : private Completion {
     const Payload& input() const noexcept { return input_; }
     const Payload& output() const noexcept { return output_; }
     void release_input() noexcept;
+    // The program has fetched what the message announced, or failed to. Once per Class::MoreData's
+    // acquire; any thread, outside of handlers.
+    void more_done(na::Status status) noexcept;
 
     // User data; released when the handle goes, is reset, or is used for the next request.
     void set_data(void* data, void (*release)(void*)) noexcept;
@@ -205,7 +210,7 @@ class Handle : private Completion {
     static void dispatch(Completion& c);
     void recycle() noexcept;
     na::Status send_response(na::Status code, std::size_t payload, const Callback& callback,
-                             Block* beyond, std::size_t beyond_size) noexcept;
+                             Block* beyond, std::size_t beyond_size, bool more = false) noexcept;
     static void on_response_sent(na::Operation& op, const na::Outcome& o) noexcept;
     static void on_large_response_sent(na::Operation& op, const na::Outcome& o) noexcept;
     static void cancel_ack(Completion& c);
@@ -231,6 +236,13 @@ class Handle : private Completion {
     na::Status send_ack(na::Status code, na::Operation::Handler handler) noexcept;
     static void on_ack_sent(na::Operation& op, const na::Outcome& o) noexcept;
 
+    // --- messages whose receiver fetches more
+    // ----------------------------------------------------------------------------
+    void more_arrived() noexcept;
+    static void acquire_input(Completion& c);
+    static void acquire_output(Completion& c);
+    void release_more() noexcept;
+
     // --- cancel
     // --------------------------------------------------------------------------------------------------
     static void leave_straggler(Completion& c);
@@ -255,6 +267,9 @@ class Handle : private Completion {
     bool input_released_ = false;  // the receive buffer was given up early
     bool user_data_kept_ = false;  // data_ was set when the handle was created
     bool ack_wanted_ = false;      // origin: the response is beyond the eager size
+    bool more_wanted_ = false;     // origin: the program has to fetch what belongs to the response
+    bool more_acquired_ = false;   // the program was asked to fetch more
+    bool ack_awaited_ = false;     // target: the response is acknowledged by the origin
     bool request_sent_ = false;
     bool answer_canceled_ = false;  // the receive of the answer
     bool dispatch_due_ = false;  // target: once the payload of the one-way request is acknowledged

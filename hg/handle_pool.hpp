@@ -28,12 +28,15 @@ class HandlePool {
     Handle* take(Port& port, Hook hook = Hook::call);
     void give(Handle& handle) noexcept;
 
+    // The hook for handles that are taken from now on; nobody takes any meanwhile.
+    void set_create(const Class::HandleCreate& create) noexcept { create_ = create; }
+
     // For control paths: all there are now.
     std::vector<Handle*> all();
 
  private:
     Context& context_;
-    const Class::HandleCreate create_;
+    Class::HandleCreate create_;
     na::util::OptionalLock lock_;
     // Guarded by lock_.
     Handle* free_[bulk::kRails] = {};

@@ -135,6 +135,10 @@ void Handle::take_request(std::span<std::byte> message) noexcept {
         defer(&Handle::pull_input);
         return;
     }
+    if ((flags_ & wire::kMoreData) != 0) [[unlikely]] {
+        more_arrived();
+        return;
+    }
     arrived();
 }
 
@@ -160,7 +164,7 @@ void Handle::reject(Completion& c) {
     h.stage_.store(Stage::answering, std::memory_order_release);
     // A one-way request has nobody who waits, unless its origin waits for the acknowledgement of
     // its payload.
-    const bool wanted = !h.one_way_ || (h.flags_ & wire::kOverflow) != 0;
+    const bool wanted = !h.one_way_ || (h.flags_ & (wire::kOverflow | wire::kMoreData)) != 0;
     if (wanted) {
         h.rejected_ = true;
         if (context.rejecting_.fetch_add(1, std::memory_order_relaxed) >= kMaxRejecting ||

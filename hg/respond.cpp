@@ -21,10 +21,14 @@ Status Handle::claim_response() noexcept {
 }
 
 Status Handle::send_response(Status code, std::size_t payload, const Callback& callback,
-                             Block* beyond, std::size_t beyond_size) noexcept {
+                             Block* beyond, std::size_t beyond_size, bool more) noexcept {
     callback_ = callback;
     status_.store(Status::success, std::memory_order_relaxed);
     if (looped_) {
+        if (more) {
+            unclaim_response();
+            return Status::opnotsupported;
+        }
         return Loopback::respond(*this, code, payload, beyond, beyond_size);
     }
     std::uint8_t flags = info_.cls->checksum_flags();
@@ -36,28 +40,30 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
         }
         flags |= wire::kOverflow;
     }
+    flags |= more ? wire::kMoreData : 0;
+    const bool acked = beyond != nullptr || more;
     wire::encode(kit_->output + port_->headroom(Lane::expected),
                  wire::Response{.flags = flags, .code = code, .cookie = cookie_}, payload);
     na::Context& na = port_->na();
     ref();
     // The send, the acknowledgement, and this function, so that a response that leaves at once ends
     // here, without a turn through the queues.
-    start_parts(beyond == nullptr ? 2 : 3);
+    start_parts(acked ? 3 : 2);
     cancel_asked_.store(false, std::memory_order_relaxed);  // of an answer that could not be sent
     stage_.store(Stage::answered, std::memory_order_release);
     Status s = Status::success;
-    if (beyond != nullptr) [[unlikely]] {
+    if (acked) [[unlikely]] {
         output_block_ = beyond;
+        ack_awaited_ = true;
         kit_->recv->handler = &Handle::on_ack;
         s = na.recv_expected(*kit_->recv, peer(), info_.context_id, tag_, kit_->ack,
                              port_->headroom(Lane::expected) + wire::kResponseSize, kit_->region);
     }
     if (ok(s)) {
-        kit_->send->handler =
-            beyond == nullptr ? &Handle::on_response_sent : &Handle::on_large_response_sent;
+        kit_->send->handler = acked ? &Handle::on_large_response_sent : &Handle::on_response_sent;
         s = na.send(*kit_->send, Lane::expected, peer(), info_.context_id, tag_, kit_->output,
                     port_->output_at() + payload, kit_->region);
-        if (!ok(s) && beyond != nullptr) [[unlikely]] {
+        if (!ok(s) && acked) [[unlikely]] {
             note(s);
             na.cancel(*kit_->recv);
             (void)end_part();  // that of the send; this function's is left, and perhaps that of the
@@ -70,6 +76,7 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
     }
     if (!ok(s)) [[unlikely]] {
         output_block_ = nullptr;  // the caller's again
+        ack_awaited_ = false;
         unclaim_response();
         refs_.fetch_sub(1, std::memory_order_relaxed);  // never the last: the caller has one
         return s;
@@ -77,12 +84,12 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
     Context& context = *info_.context;
     if (cancel_asked_.load(std::memory_order_seq_cst)) [[unlikely]] {  // see post_forward()
         na.cancel(*kit_->send);
-        if (beyond != nullptr) {
+        if (acked) {
             na.cancel(*kit_->recv);
         }
     }
-    if (beyond != nullptr) [[unlikely]] {
-        context.unacked_.add(*this, beyond->size);
+    if (acked) [[unlikely]] {
+        context.unacked_.add(*this, beyond == nullptr ? 0 : beyond->size);
         while (Handle* oldest = context.unacked_.excess()) {
             oldest->give_up_response();
             oldest->unref();
@@ -108,7 +115,7 @@ void Handle::on_response_sent(na::Operation& op, const na::Outcome& o) noexcept 
 void Handle::on_large_response_sent(na::Operation& op, const na::Outcome& o) noexcept {
     Handle& h = of(op);
     if (ok(o.status)) {
-        h.port_->counters.responses_overflow.add();
+        h.port_->counters.responses_overflow.add(h.output_block_ != nullptr ? 1 : 0);
     } else if (!h.kit_->recv->idle()) {
         // No acknowledgement will come. This part goes on as the cancellation of its receive,
         // outside the lock.
@@ -149,7 +156,8 @@ void Handle::on_ack(na::Operation& op, const na::Outcome& o) noexcept {
                               : std::span(h.kit_->ack + headroom, o.size - headroom);
         wire::Response ack;
         const wire::Received received = wire::decode(message, ack);
-        if (!ok(received.status) || ack.cookie != h.cookie_ || (ack.flags & wire::kOverflow) != 0) {
+        if (!ok(received.status) || ack.cookie != h.cookie_ ||
+            (ack.flags & (wire::kOverflow | wire::kMoreData)) != 0) {
             h.port_->counters.malformed.add();
             NA_LOG_WARNING(rpc, "a malformed acknowledgement {}", received.what);
             h.note(Status::protocol_error);
@@ -170,9 +178,11 @@ void Handle::respond_part_ended() noexcept {
 // Outside of handlers.
 void Handle::respond_ended(Completion& c) {
     Handle& h = of(c);
+    if (std::exchange(h.ack_awaited_, false)) [[unlikely]] {
+        h.info_.context->unacked_.remove(h);
+    }
     if (h.output_block_ != nullptr) [[unlikely]] {
         // Who has not acknowledged it may be reading it just now: not for another response then.
-        h.info_.context->unacked_.remove(h);
         h.info_.context->overflow_.give(std::exchange(h.output_block_, nullptr),
                                         ok(h.status_.load(std::memory_order_relaxed)));
     }

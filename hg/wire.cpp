@@ -40,6 +40,8 @@ void seal(std::byte* at, std::size_t header_size, std::size_t payload,
 }
 
 constexpr std::uint8_t kChecksums = kHeaderChecksum | kPayloadChecksum;
+// What belongs to a message beyond its payload comes in one of two ways.
+constexpr std::uint8_t kLarge = kOverflow | kMoreData;
 
 // The last two fields of a header, common to both: payload size and checksum.
 Received check_tail(std::span<const std::byte> message, std::size_t header_size,
@@ -104,8 +106,11 @@ Received decode(std::span<const std::byte> message, Request& request) noexcept {
     if (get<std::uint8_t>(at + 1) != kVersion) [[unlikely]] {
         return {Status::protocol_error, "a request of another protocol version", {}};
     }
-    if ((request.flags & ~(kOverflow | kOneWay | kChecksums)) != 0) [[unlikely]] {
+    if ((request.flags & ~(kOverflow | kOneWay | kMoreData | kChecksums)) != 0) [[unlikely]] {
         return {Status::protocol_error, "unknown flags in a request", {}};
+    }
+    if ((request.flags & kLarge) == kLarge) [[unlikely]] {
+        return {Status::protocol_error, "a request that is large in two ways", {}};
     }
     if (request.id == 0) [[unlikely]] {
         return {Status::protocol_error, "a request without RPC id", {}};
@@ -127,8 +132,11 @@ Received decode(std::span<const std::byte> message, Response& response) noexcept
     if (get<std::uint8_t>(at + 1) != kVersion) [[unlikely]] {
         return {Status::protocol_error, "a response of another protocol version", {}};
     }
-    if ((response.flags & ~(kOverflow | kChecksums)) != 0) [[unlikely]] {
+    if ((response.flags & ~(kOverflow | kMoreData | kChecksums)) != 0) [[unlikely]] {
         return {Status::protocol_error, "unknown flags in a response", {}};
+    }
+    if ((response.flags & kLarge) == kLarge) [[unlikely]] {
+        return {Status::protocol_error, "a response that is large in two ways", {}};
     }
     if (code > static_cast<std::uint8_t>(Status::other_error)) [[unlikely]] {
         return {Status::protocol_error, "an unknown return code in a response", {}};

@@ -24,6 +24,7 @@ inline constexpr std::uint8_t kOverflow = 1 << 0;         // the payload ends in
 inline constexpr std::uint8_t kOneWay = 1 << 1;           // requests: no response is wanted
 inline constexpr std::uint8_t kHeaderChecksum = 1 << 2;   // the checksum covers the header
 inline constexpr std::uint8_t kPayloadChecksum = 1 << 3;  // and the payload
+inline constexpr std::uint8_t kMoreData = 1 << 4;         // the receiver's program fetches the rest
 
 inline constexpr std::size_t kRequestSize = 24;
 inline constexpr std::size_t kResponseSize = 16;

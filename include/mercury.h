@@ -24,6 +24,7 @@
 
 #include <stdio.h>
 
+#include "mercury_core.h"
 #include "mercury_header.h"
 #include "mercury_types.h"
 

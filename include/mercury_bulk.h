@@ -30,6 +30,14 @@
 #define HG_BULK_EAGER (1 << 2) /* the contents, if peers may read them */
 #define HG_BULK_SM (1 << 3)    /* access by shared memory, if the class has auto_sm */
 
+/* What HG_Bulk_get_size, HG_Bulk_get_segment_count and HG_Bulk_get_flags say, in one structure; for
+ * programs that keep it so. A handle does not point to one. */
+struct hg_bulk_desc_info {
+    hg_size_t len; /* bytes */
+    uint32_t segment_count;
+    uint32_t flags;
+};
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -46,6 +46,22 @@ NA_PUBLIC na_return_t NA_Get_protocol_info(
     const char *info_string, struct na_protocol_info **na_protocol_info_p);
 NA_PUBLIC void NA_Free_protocol_info(struct na_protocol_info *na_protocol_info);
 
+/* Copies options of version 4.0 to the layout of 5.0; traffic_class becomes NA_TC_UNSPEC. */
+static NA_INLINE void na_init_info_dup_4_0(
+    struct na_init_info *new_info, const struct na_init_info_4_0 *old_info)
+{
+    new_info->ip_subnet = old_info->ip_subnet;
+    new_info->auth_key = old_info->auth_key;
+    new_info->max_unexpected_size = old_info->max_unexpected_size;
+    new_info->max_expected_size = old_info->max_expected_size;
+    new_info->progress_mode = old_info->progress_mode;
+    new_info->addr_format = old_info->addr_format;
+    new_info->max_contexts = old_info->max_contexts;
+    new_info->thread_mode = old_info->thread_mode;
+    new_info->request_mem_device = old_info->request_mem_device;
+    new_info->traffic_class = NA_TC_UNSPEC;
+}
+
 /* ---- class ------------------------------------------------------------------------------------------------------ */
 
 /* Opens "[class+]protocol[://host]" with default options. `listen`: peers may connect. NULL on failure. */

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Messages that announce more than their payload (HG_CORE_MORE_DATA): the receiver's program
+// fetches it, by whatever means the two ends have agreed on, before the message is served.
+//
+// The program is asked in trigger, as all user code runs there, and says on any thread when it is
+// done. The sender learns that from the response (a request), or from an acknowledgement, as with
+// payloads beyond the eager size.
+#include <utility>
+
+#include "hg/context.hpp"
+#include "hg/handle.hpp"
+#include "na/util/log.hpp"
+
+namespace hg {
+
+using na::Status;
+
+// --- target
+// -------------------------------------------------------------------------------------------------------
+
+// Inside handlers.
+void Handle::more_arrived() noexcept {
+    if (info_.context->more_data_.acquire == nullptr) {
+        NA_LOG_WARNING(rpc,
+                       "RPC {:#x}: its request announces more data, which this program does not "
+                       "fetch (HG_Core_set_more_data_callback)",
+                       info_.id);
+        reject_later(Status::opnotsupported);
+        return;
+    }
+    refs_.store(1, std::memory_order_relaxed);  // the library's: it is not the program's yet
+    stage_.store(Stage::answering, std::memory_order_release);
+    finish(&Handle::acquire_input);
+}
+
+void Handle::acquire_input(Completion& c) {
+    Handle& h = of(c);
+    const Class::MoreData& more = h.info_.context->more_data_;
+    h.more_acquired_ = true;
+    // After success the handle may be another thread's already.
+    if (const Status s = more.acquire(h, true, more.user_acquire); !ok(s)) {
+        h.more_done(s);
+    }
+}
+
+// --- origin
+// -------------------------------------------------------------------------------------------------------
+
+void Handle::acquire_output(Completion& c) {
+    Handle& h = of(c);
+    const Class::MoreData& more = h.info_.context->more_data_;
+    if (more.acquire == nullptr) {
+        h.note(Status::opnotsupported);
+    }
+    if (!ok(h.status_.load(std::memory_order_relaxed))) {
+        h.more_done(Status::success);  // nothing is fetched, but the target waits
+        return;
+    }
+    h.more_acquired_ = true;
+    if (const Status s = more.acquire(h, false, more.user_acquire); !ok(s)) {
+        h.more_done(s);
+    }
+}
+
+// --- both
+// ---------------------------------------------------------------------------------------------------------
+
+void Handle::more_done(Status status) noexcept {
+    Context& context = *info_.context;
+    note(status);
+    if (!target_) {
+        more_wanted_ = false;
+        acknowledge();
+        return;
+    }
+    if (!ok(status)) {
+        if (!ok(send_response(status, 0, {}, nullptr, 0))) {  // the peer may be gone
+            context.unanswered_.fetch_add(1, std::memory_order_relaxed);
+        }
+        stage_.store(Stage::answered, std::memory_order_release);
+        unref();
+    } else if (!one_way_) {
+        arrived();
+    } else {
+        // Its origin has no response to learn from.
+        dispatch_due_ = true;
+        if (!ok(send_response(Status::success, 0, {}, nullptr, 0))) {
+            dispatch_due_ = false;
+            arrived();
+        }
+    }
+    context.settle();
+}
+
+void Handle::release_more() noexcept {
+    more_acquired_ = false;
+    const Class::MoreData& more = info_.context->more_data_;
+    if (more.release != nullptr) {
+        more.release(*this, more.user_release);
+    }
+}
+
+}  // namespace hg
