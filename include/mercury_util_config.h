@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Version, attributes and return codes of the utility headers (mercury_time.h, mercury_thread.h,
+ * mercury_atomic.h...). Source compatible with Mercury's headers of the same names; a program that
+ * uses them links with libcinnabar-util, which nothing else of Cinnabar needs. C99 and C++. */
+#ifndef MERCURY_UTIL_CONFIG_H
+#define MERCURY_UTIL_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The level of Mercury's utility interface that these headers offer. */
+#define HG_UTIL_VERSION_MAJOR 4
+#define HG_UTIL_VERSION_MINOR 0
+#define HG_UTIL_VERSION_PATCH 0
+
+/* What functions that return int return, unless they say otherwise. */
+#define HG_UTIL_SUCCESS (0)
+#define HG_UTIL_FAIL (-1)
+
+#if defined(__GNUC__)
+#define HG_UTIL_WARN_UNUSED_RESULT __attribute__((__warn_unused_result__))
+#define HG_UTIL_UNUSED __attribute__((__unused__))
+#define HG_UTIL_ALIGNED(x, a) x __attribute__((__aligned__(a)))
+#define HG_UTIL_PRINTF(fmt, first) __attribute__((__format__(__printf__, fmt, first)))
+#define HG_UTIL_PACKED(x) x __attribute__((__packed__))
+#define HG_UTIL_PUBLIC __attribute__((__visibility__("default")))
+#define HG_UTIL_PRIVATE __attribute__((__visibility__("hidden")))
+#else
+#define HG_UTIL_WARN_UNUSED_RESULT
+#define HG_UTIL_UNUSED
+#define HG_UTIL_ALIGNED(x, a) x
+#define HG_UTIL_PRINTF(fmt, first)
+#define HG_UTIL_PACKED(x) x
+#define HG_UTIL_PUBLIC
+#define HG_UTIL_PRIVATE
+#endif
+#define HG_UTIL_INLINE inline
+
+#endif /* MERCURY_UTIL_CONFIG_H */
