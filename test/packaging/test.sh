@@ -36,7 +36,7 @@ export LD_LIBRARY_PATH="$libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 unset NA_PLUGIN_PATH
 
 # --- sonames: programs ask for the version of the binary interface, links lead to the file
-for name in cinnabar cinnabar-na; do
+for name in cinnabar cinnabar-na cinnabar-util; do
     for link in "lib$name.so" "lib$name.so.0"; do
         [ -L "$libs/$link" ] || fail "$link is not a link"
     done
@@ -90,6 +90,13 @@ mercury_compat=yes
 [ -f "$libs/pkgconfig/mercury.pc" ] || mercury_compat=""
 if [ -n "$mercury_compat" ]; then
     by_pkg_config mercury na
+    # Whoever asks for mercury gets its utilities, too.
+    # shellcheck disable=SC2046,SC2086
+    run_quietly "pkg-config mercury: utilities" $CC $SANITIZE -std=c99 -o "$work/utilities" "$source/test/compat/util.c" \
+        $(pkg-config --cflags --libs mercury)
+    "$work/utilities" || fail "the utilities do not work"
+    pkg-config --exists 'mercury_util >= 4' || fail "mercury_util.pc does not say which interface it offers"
+    echo "ok: utilities"
     pkg-config --exists 'mercury >= 2.4' || fail "mercury.pc does not say which interface it offers"
 fi
 unset PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_PATH
