@@ -10,12 +10,11 @@
 #include <string>
 #include <string_view>
 
+#include "na/util/host.hpp"
+
 namespace hg {
 
-// Which processes can reach each other by shared memory: those of one running kernel and one
-// network namespace, in which the endpoints' sockets are named. The same for all of them, different
-// for others; letters and digits.
-const std::string& host_id();
+using na::util::host_id;
 
 struct PairName {
     std::string_view host;
