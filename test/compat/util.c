@@ -5,11 +5,13 @@
 #include "expect.h"
 #include "mercury_atomic.h"
 #include "mercury_atomic_queue.h"
+#include "mercury_dl.h"
 #include "mercury_event.h"
 #include "mercury_hash_string.h"
 #include "mercury_hash_table.h"
 #include "mercury_list.h"
 #include "mercury_mem.h"
+#include "mercury_mem_pool.h"
 #include "mercury_poll.h"
 #include "mercury_request.h"
 #include "mercury_thread.h"
@@ -507,6 +509,71 @@ static void memory(void) {
     EXPECT(hg_mem_shm_unmap(name, NULL, 0) == HG_UTIL_FAIL);
 }
 
+struct registry {
+    int blocks;
+    const char* last;
+};
+
+static int enroll(const void* buf, size_t len, unsigned long flags, void** handle, void* arg) {
+    struct registry* r = (struct registry*)arg;
+
+    EXPECT(len >= 4 * 100 && flags == 3);
+    if (r->blocks == 3)
+        return HG_UTIL_FAIL;
+    r->blocks++;
+    r->last = (const char*)buf;
+    *handle = (void*)(uintptr_t)buf;
+    return HG_UTIL_SUCCESS;
+}
+
+static int dismiss(void* handle, void* arg) {
+    EXPECT(handle != NULL);
+    ((struct registry*)arg)->blocks--;
+    return HG_UTIL_SUCCESS;
+}
+
+static void memory_pool(void) {
+    struct registry r = {0, NULL};
+    struct hg_mem_pool* p = hg_mem_pool_create(100, 4, 2, enroll, 3, dismiss, &r);
+    char* chunks[12];
+    void* handle = NULL;
+    int i;
+
+    EXPECT(p != NULL && r.blocks == 2);
+    EXPECT(hg_mem_pool_alloc(p, 101, &handle) == NULL);
+    for (i = 0; i < 12; i++) {
+        chunks[i] = (char*)hg_mem_pool_alloc(p, 100, &handle);
+        EXPECT(chunks[i] != NULL && (uintptr_t)chunks[i] % 64 == 0);
+        EXPECT((char*)handle + hg_mem_pool_chunk_offset(p, chunks[i] + 5, handle) == chunks[i] + 5);
+        memset(chunks[i], i, 100);
+    }
+    EXPECT(r.blocks == 3 && hg_mem_pool_alloc(p, 1, NULL) == NULL); /* no further block */
+    for (i = 0; i < 12; i++)
+        EXPECT(chunks[i][0] == i && chunks[i][99] == i);
+    hg_mem_pool_free(p, chunks[5] + 1, handle); /* no chunk */
+    hg_mem_pool_free(p, chunks[5], handle);
+    EXPECT((char*)hg_mem_pool_alloc(p, 1, &handle) == chunks[5]);
+    hg_mem_pool_destroy(p);
+    EXPECT(r.blocks == 0);
+    EXPECT(hg_mem_pool_create(100, 4, 4, enroll, 3, dismiss, &r) == NULL && r.blocks == 0);
+    p = hg_mem_pool_create(1, 1, 1, NULL, 0, NULL, NULL);
+    EXPECT(p != NULL && hg_mem_pool_alloc(p, 1, &handle) != NULL && handle == NULL);
+    hg_mem_pool_destroy(p);
+}
+
+static void modules(void) {
+    char path[4096];
+    HG_DL_HANDLE self = hg_dl_open(NULL);
+
+    EXPECT(self != NULL && hg_dl_sym(self, "malloc") != NULL);
+    EXPECT(hg_dl_sym(self, "no such symbol") == NULL && hg_dl_error() != NULL);
+    EXPECT(hg_dl_get_path(hg_dl_sym(self, "malloc"), path, sizeof path) == HG_UTIL_SUCCESS);
+    EXPECT(strlen(path) > 0);
+    EXPECT(hg_dl_get_path(hg_dl_sym(self, "malloc"), path, 3) == HG_UTIL_FAIL);
+    EXPECT(hg_dl_close(self) == HG_UTIL_SUCCESS);
+    EXPECT(hg_dl_open("/no/such/module") == NULL && hg_dl_error() != NULL);
+}
+
 int main(void) {
     unsigned int major = 0;
 
@@ -523,5 +590,7 @@ int main(void) {
     atomic_queue();
     descriptors();
     memory();
+    memory_pool();
+    modules();
     return 0;
 }
