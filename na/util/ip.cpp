@@ -10,6 +10,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <strings.h>
 
 namespace na::util {
 namespace {
@@ -260,6 +261,17 @@ Result<std::vector<IpAddress>> look_up(const std::string& name, AddressFormat fo
         const auto address = IpAddress::from(i->ai_addr);
         if (address && std::find(out.begin(), out.end(), *address) == out.end()) {
             out.push_back(*address);
+        }
+    }
+    if (out.empty() && strcasecmp(name.c_str(), "localhost") == 0) {
+        // Images of small systems have no /etc/hosts; this name means the loopback in any case (RFC
+        // 6761, 6.3).
+        for (const char* loopback : {"127.0.0.1", "::1"}) {
+            const auto address = IpAddress::parse(loopback);
+            if (address &&
+                (hints.ai_family == AF_UNSPEC || address->v6 == (hints.ai_family == AF_INET6))) {
+                out.push_back(*address);
+            }
         }
     }
     if (out.empty()) {
