@@ -101,7 +101,11 @@ class Host:
 
     def create(self):
         ip("netns", "add", self.space)
-        self.configure("link", "set", "lo", "up")
+        try:
+            self.configure("link", "set", "lo", "up")
+        except Failure:
+            ip("netns", "del", self.space, check=False)  # nobody knows of it yet
+            raise
 
     def configure(self, *words):
         return ip("-n", self.space, *words)
