@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace {
 constexpr hg_id_t kEcho = 7;    // the same bytes back
 constexpr hg_id_t kLarge = 8;   // answers with HG_CORE_MORE_DATA
 constexpr hg_id_t kOneWay = 9;  // counted
+constexpr hg_id_t kHeld = 10;   // answered by the test, with answer_held()
 
 class Core {
  public:
@@ -38,6 +40,7 @@ class Core {
         REQUIRE(context != nullptr);
         REQUIRE(HG_Core_register(cls, kEcho, on_echo) == HG_SUCCESS);
         REQUIRE(HG_Core_register(cls, kLarge, on_large) == HG_SUCCESS);
+        REQUIRE(HG_Core_register(cls, kHeld, on_held) == HG_SUCCESS);
         REQUIRE(HG_Core_register(cls, kOneWay, on_one_way) == HG_SUCCESS);
         REQUIRE(HG_Core_registered_disable_response(cls, kOneWay, 1) == HG_SUCCESS);
         if (settings.listen && settings.post) {
@@ -69,8 +72,14 @@ class Core {
         return text;
     }
 
+    void answer_held() {
+        REQUIRE(respond(held, "more", 4, HG_CORE_MORE_DATA) == HG_SUCCESS);
+        REQUIRE(HG_Core_destroy(std::exchange(held, HG_CORE_HANDLE_NULL)) == HG_SUCCESS);
+    }
+
     hg_core_class_t* cls = nullptr;
     hg_core_context_t* context = nullptr;
+    hg_core_handle_t held = HG_CORE_HANDLE_NULL;
     unsigned served = 0;
     unsigned one_way = 0;
     unsigned acquired = 0;
@@ -139,6 +148,10 @@ class Core {
         const hg_return_t ret = respond(h, "more", 4, HG_CORE_MORE_DATA);
         HG_Core_destroy(h);
         return ret;
+    }
+    static hg_return_t on_held(hg_core_handle_t h) {
+        of(h).held = h;
+        return HG_SUCCESS;
     }
     static hg_return_t on_one_way(hg_core_handle_t h) {
         ++of(h).one_way;
@@ -383,6 +396,45 @@ TEST_CASE("core: the sender of a response hears when the rest of it was fetched"
     }
     CHECK(a.acquired == 2);
     CHECK(a.released == 1);  // the last goes with its handle
+}
+
+TEST_CASE("core: another thread says that the rest was fetched") {
+    Core a({.listen = false, .fetches = true});
+    Core b({.fetches = true});
+    Call in(a, b, kEcho);
+    Call out(a, b, kLarge);
+    for (unsigned i = 0; i < 200 / support::kSlow; ++i) {
+        REQUIRE(in.forward("more", HG_CORE_MORE_DATA) == HG_SUCCESS);
+        REQUIRE(out.forward("") == HG_SUCCESS);
+        REQUIRE(in.until([&] { return a.fetching != HG_CORE_HANDLE_NULL; }));
+        REQUIRE(in.until([&] { return b.fetching != HG_CORE_HANDLE_NULL; }));
+        std::thread done([&, x = std::exchange(a.fetching, HG_CORE_HANDLE_NULL),
+                          y = std::exchange(b.fetching, HG_CORE_HANDLE_NULL)] {
+            a.fetched(x, HG_SUCCESS);
+            b.fetched(y, HG_SUCCESS);
+        });
+        const bool ended = in.until([&] { return in.count != 0 && out.count != 0; });
+        done.join();
+        REQUIRE(ended);
+        REQUIRE(in.ret == HG_SUCCESS);
+        REQUIRE(out.ret == HG_SUCCESS);
+        REQUIRE(in.out == "more");
+    }
+    REQUIRE(in.until([&] { return b.responses_left == b.served; }));
+}
+
+TEST_CASE("core: a response to a canceled RPC keeps nobody waiting") {
+    Core a({.listen = false, .fetches = true});
+    Core b({});
+    Call call(a, b, kHeld);
+    REQUIRE(call.forward("") == HG_SUCCESS);
+    REQUIRE(call.until([&] { return b.held != HG_CORE_HANDLE_NULL; }));
+    REQUIRE(HG_Core_cancel(call.handle) == HG_SUCCESS);
+    CHECK(call.wait() == HG_CANCELED);
+    b.answer_held();
+    REQUIRE(call.until([&] { return b.responses_left == 1; }));
+    CHECK(b.respond_ret == HG_CANCELED);
+    CHECK(a.acquired == 0);
 }
 
 TEST_CASE("core: one does not fetch from oneself") {
