@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "na/util/config.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+
+#include <unistd.h>
 
 #include "na/util/log.hpp"
 
@@ -47,6 +50,22 @@ std::uint64_t number(const Variable& variable) {
     }
     NA_LOG_WARNING(cls, "{}=\"{}\" is not a number: using {}", variable.name, text, variable.fallback);
     return parse(variable.fallback).value_or(0);
+}
+
+std::optional<std::string> of_library(const std::string& name) {
+    const char* v = std::getenv(name.c_str());
+    return v != nullptr && *v != '\0' ? std::optional<std::string>(v) : std::nullopt;
+}
+
+std::vector<std::string> of_libraries(std::string_view prefix) {
+    std::vector<std::string> list;
+    for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
+        if (std::string_view(*at).starts_with(prefix)) {
+            list.emplace_back(*at);
+        }
+    }
+    std::sort(list.begin(), list.end());
+    return list;
 }
 
 }  // namespace na::config

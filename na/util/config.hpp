@@ -7,6 +7,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace na::config {
 
@@ -56,5 +58,10 @@ std::string value(const Variable& variable);
 bool is_set(const Variable& variable);
 // As a number; malformed values fall back, with a warning.
 std::uint64_t number(const Variable& variable);
+
+// What the environment says to a library beneath a plugin, whose variables are not ours to list. Nothing: not set.
+std::optional<std::string> of_library(const std::string& name);
+// "NAME=value" of all whose names begin so, sorted.
+std::vector<std::string> of_libraries(std::string_view prefix);
 
 }  // namespace na::config
