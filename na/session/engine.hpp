@@ -171,6 +171,12 @@ class Engine : public plugin::Context {
         r.op = nullptr;
         return op;
     }
+    // The session that stands and whose peer writes this cookie, for what comes beside arrived().
+    // Null: none.
+    Link* with_cookie(std::uint64_t cookie) noexcept {
+        const auto it = cookies_.find(cookie);
+        return it == cookies_.end() || it->second->state != Link::State::up ? nullptr : it->second;
+    }
     void complete(Op& op, Status status) {
         sink_.complete(op, {.status = status, .size = op.length});
     }
