@@ -16,6 +16,9 @@
 #ifdef CINNABAR_HAS_OFI
 #include "plugins/ofi/plugin.hpp"
 #endif
+#ifdef CINNABAR_HAS_UCX
+#include "plugins/ucx/plugin.hpp"
+#endif
 
 namespace na {
 namespace {
@@ -27,6 +30,9 @@ constexpr const plugin::Entry* kBuiltIn[] = {
 #endif
 #ifdef CINNABAR_HAS_OFI
     &ofi::ofi_entry,
+#endif
+#ifdef CINNABAR_HAS_UCX
+    &ucx::ucx_entry,
 #endif
     nullptr,
 };

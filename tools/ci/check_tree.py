@@ -40,6 +40,7 @@ LAYERS = {
 EXCEPTIONS = {
     ("na/plugin_table.cpp", "plugins/sm/plugin.hpp"): "the list of built-in plugins",
     ("na/plugin_table.cpp", "plugins/ofi/plugin.hpp"): "the same, with -Dplugins=static",
+    ("na/plugin_table.cpp", "plugins/ucx/plugin.hpp"): "the same, with -Dplugins=static",
 }
 GETENV_FOLDERS = ("na/", "plugins/", "bulk/", "hg/")
 GETENV_FILE = "na/util/config.cpp"

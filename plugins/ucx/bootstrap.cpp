@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "plugins/ucx/bootstrap.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string_view>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace na::ucx {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr int kAnswers = 32;  // in one call: who knocks without end keeps nobody else waiting
+
+std::string make_frame(const std::string& address) {
+    std::byte head[Frame::kSize];
+    Frame{.size = static_cast<std::uint32_t>(address.size()),
+          .process = static_cast<std::uint32_t>(getpid()),
+          .machine = this_machine()}
+        .write(head);
+    return std::string(reinterpret_cast<const char*>(head), sizeof head) + address;
+}
+
+util::UniqueFd spare() noexcept {
+    return util::UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+bool says_gone(int error) noexcept {
+    return error == ECONNREFUSED || error == ECONNRESET || error == EHOSTUNREACH ||
+           error == ENETUNREACH || error == EHOSTDOWN || error == ETIMEDOUT || error == ENETDOWN ||
+           error == EPIPE;
+}
+
+}  // namespace
+
+Result<BootstrapPort> listen_at(const util::IpAddress& address, std::uint16_t port) {
+    sockaddr_storage storage{};
+    const socklen_t size = address.fill(storage, port);
+    const auto fail = [&](const char* doing) {
+        const int error = errno;
+        return Error{error == EADDRINUSE ? Status::addrinuse : status_of_errno(error),
+                     fmt::format("cannot {} {} port {}: {}", doing, address.text(), port,
+                                 std::strerror(error))};
+    };
+    BootstrapPort made;
+    made.fd.reset(socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!made.fd) {
+        return fail("make a socket for");
+    }
+    const int on = 1;
+    // Connections that are over shall not keep a restarted process from its port.
+    setsockopt(made.fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (address.v6) {
+        setsockopt(made.fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    }
+    if (bind(made.fd.get(), reinterpret_cast<const sockaddr*>(&storage), size) != 0) {
+        return fail("bind to");
+    }
+    if (listen(made.fd.get(), kBacklog) != 0) {
+        return fail("listen at");
+    }
+    socklen_t got = sizeof storage;
+    if (getsockname(made.fd.get(), reinterpret_cast<sockaddr*>(&storage), &got) != 0) {
+        return fail("look at");
+    }
+    made.port = ntohs(address.v6 ? reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port
+                                 : reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
+    return made;
+}
+
+// The boot of this kernel, and the name space of process ids.
+std::uint64_t this_machine() noexcept {
+    std::string boot;
+    try {
+        std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+    } catch (const std::exception&) {
+        return 0;
+    }
+    struct stat space {};
+    if (boot.empty() || stat("/proc/self/ns/pid", &space) != 0) {
+        return 0;
+    }
+    // FNV-1a: nothing hangs on it that a peer could not claim anyway.
+    std::uint64_t hash = 0xcbf29ce484222325U;
+    const auto mix = [&](std::uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3U; };
+    for (const char c : boot) {
+        mix(static_cast<std::uint8_t>(c));
+    }
+    for (unsigned i = 0; i < 8; ++i) {
+        mix(static_cast<std::uint8_t>(std::uint64_t{space.st_ino} >> (8 * i)));
+    }
+    return hash;
+}
+
+Door::Door(BootstrapPort port, const std::string& address)
+    : port_(std::move(port)), frame_(make_frame(address)), reserve_(spare()) {}
+
+void Door::ready(std::uint32_t) {
+    for (int n = 0; n < kAnswers && answer_one(); ++n) {
+    }
+}
+
+// False: nobody is waiting.
+bool Door::answer_one() noexcept {
+    util::UniqueFd who(accept4(port_.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!who) {
+        if (errno != EMFILE && errno != ENFILE) {
+            return errno == ECONNABORTED || errno == EINTR || errno == EPROTO;
+        }
+        // Left waiting, it would keep us awake: it is sent away, and comes again.
+        reserve_.reset();
+        who.reset(accept4(port_.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        const bool more = static_cast<bool>(who);
+        who.reset();
+        reserve_ = spare();
+        return more;
+    }
+    // A fresh socket has room for this.
+    const ssize_t n = send(who.get(), frame_.data(), frame_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    answered_ += n == static_cast<ssize_t>(frame_.size()) ? 1 : 0;
+    return true;
+}
+
+Dial::Dial(const std::string& to) : bytes_(Frame::kSize + 2 * Frame::kMaxAddress) {
+    const auto* address = reinterpret_cast<const sockaddr*>(to.data());
+    fd_.reset(socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd_) {
+        end(State::failed, errno);
+        return;
+    }
+    if (connect(fd_.get(), address, static_cast<socklen_t>(to.size())) != 0 &&
+        errno != EINPROGRESS) {
+        end(says_gone(errno) ? State::gone : State::failed, errno);
+    }
+}
+
+Dial::State Dial::end(State state, int error) noexcept {
+    error_ = error;
+    return state_ = state;
+}
+
+Dial::State Dial::go_on() noexcept {
+    while (state_ == State::waiting) {
+        const std::size_t wanted = Frame::kSize + (known_ ? frame_.size : 0);
+        const ssize_t n = recv(fd_.get(), bytes_.data() + got_, wanted - got_, MSG_DONTWAIT);
+        if (n < 0) {
+            if (errno == EAGAIN || errno == ENOTCONN || errno == EINTR) {
+                return state_;
+            }
+            return end(says_gone(errno) ? State::gone : State::failed, errno);
+        }
+        if (n == 0) {
+            // It went before it had answered; or says little, and is not one of us.
+            return end(got_ == 0 ? State::gone : State::wrong, ECONNRESET);
+        }
+        got_ += static_cast<std::size_t>(n);
+        if (got_ != wanted) {
+            continue;
+        }
+        if (known_) {
+            return end(State::done, 0);
+        }
+        if (!frame_.read({bytes_.data(), Frame::kSize})) {
+            return end(State::wrong, 0);
+        }
+        known_ = true;
+    }
+    return state_;
+}
+
+}  // namespace na::ucx

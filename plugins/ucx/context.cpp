@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Life and progress.
+#include "plugins/ucx/context.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+#include <utility>
+
+#include <sys/epoll.h>
+
+#include "na/util/log.hpp"
+
+namespace na::ucx {
+namespace {
+
+constexpr std::size_t kMaxPieces = 512;            // under way, of all peers together
+constexpr std::int64_t kFarewell = 20'000'000;     // ns: how long closing waits for what is sent
+constexpr std::int64_t kCloseLimit = 500'000'000;  // ns: and for UCX to close endpoints
+constexpr unsigned kLastWords = 256;           // polls for what a process has sent before it ended
+constexpr std::int64_t kFdInterval = 200'000;  // ns
+
+session::Traits traits_of(int fd) noexcept {
+    return {.port_is_tcp = true, .library_fd = fd, .fd_interval = kFdInterval};
+}
+
+bool handle(ucp_worker_h worker, unsigned id, ucp_am_recv_callback_t call, void* context) noexcept {
+    ucp_am_handler_param_t param{};
+    param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                       UCP_AM_HANDLER_PARAM_FIELD_ARG;
+    param.id = id;
+    param.cb = call;
+    param.arg = context;
+    return ucp_worker_set_am_recv_handler(worker, &param) == UCS_OK;
+}
+
+}  // namespace
+
+Result<Context::Made> Context::make_worker(Domain& domain) {
+    ucp_worker_params_t params{};
+    params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+    params.thread_mode = domain.one_thread() ? UCS_THREAD_MODE_SINGLE : UCS_THREAD_MODE_SERIALIZED;
+    ucp_worker_h worker = nullptr;
+    if (const ucs_status_t rc = ucp_worker_create(domain.ucp(), &params, &worker); rc != UCS_OK) {
+        return failure(rc, "make a worker of UCX's");
+    }
+    Made made;
+    made.worker.reset(worker);
+    ucp_address_t* address = nullptr;
+    std::size_t size = 0;
+    if (const ucs_status_t rc = ucp_worker_get_address(worker, &address, &size); rc != UCS_OK) {
+        return failure(rc, "get the address of UCX's worker");
+    }
+    made.address.assign(reinterpret_cast<const char*>(address), size);
+    ucp_worker_release_address(worker, address);
+    if (size > Frame::kMaxAddress) {
+        return Error{Status::opnotsupported,
+                     "UCX's address is too long: name fewer devices (UCX_NET_DEVICES)"};
+    }
+    if (!domain.local().no_block) {
+        if (const ucs_status_t rc = ucp_worker_get_efd(worker, &made.fd); rc != UCS_OK) {
+            return failure(rc, "get a descriptor to wait on from UCX");
+        }
+    }
+    return made;
+}
+
+Result<std::unique_ptr<plugin::Context>> Context::open(Domain& domain, std::uint8_t id,
+                                                       BootstrapPort port, plugin::Sink& sink) {
+    auto made = make_worker(domain);
+    if (!made) {
+        return std::move(made).error();
+    }
+    std::unique_ptr<Context> context(
+        new Context(domain, id, std::move(*made), std::move(port), sink));
+    if (Error error = context->listen(); !ok(error.status)) {
+        return error;
+    }
+    return std::unique_ptr<plugin::Context>(std::move(context));
+}
+
+Context::Context(Domain& domain, std::uint8_t id, Made made, BootstrapPort port, plugin::Sink& sink)
+    : Engine(domain.local(), id, sink, traits_of(made.fd)),
+      domain_(domain),
+      worker_(std::move(made.worker)),
+      address_(std::move(made.address)),
+      immediate_(at_least(1, 13)),  // earlier ones take such a message as any other
+      door_(std::move(port), address_),
+      requests_(domain.local().bounce_bytes()),
+      carriers_(RmaHeader::kSize + kPieceBytes),
+      pieces_(kMaxPieces) {
+    for (Piece& p : pieces_) {
+        free_pieces_.push_back(p);
+    }
+}
+
+Error Context::listen() {
+    if (Error error = Engine::open(); !ok(error.status)) {
+        return error;
+    }
+    if (!handle(worker_.get(), kMessageId, on_message, this) ||
+        !handle(worker_.get(), kRmaId, on_rma, this)) {
+        return Error{Status::io_error, "UCX takes no handlers of active messages"};
+    }
+    if (!watch_fd(door_.fd(), EPOLLIN, door_)) {
+        return Error{Status::nomem,
+                     "cannot wait on a port: raise the limit on open files (ulimit -n)"};
+    }
+    return Error{Status::success, {}};
+}
+
+Context::~Context() {
+    say_goodbye();
+    see_off();
+    closed_ = true;
+    release_peers();
+    unwatch_fd(door_.fd());
+    for (auto& [key, link] : links()) {
+        leave(*link);
+    }
+    close_all();
+    // Whatever is left goes with the worker.
+    worker_.reset();
+    for (auto* list : {&left_, &closing_}) {
+        while (Way* way = list->pop_front()) {
+            delete way;
+        }
+    }
+}
+
+// What was sent last shall get there, the goodbyes with it.
+void Context::see_off() noexcept {
+    closed_ = true;  // nothing more is taken
+    std::vector<ucs_status_ptr_t> flushes;
+    try {
+        for (auto& [key, base] : links()) {
+            const auto& link = static_cast<const Link&>(*base);
+            if (link.way == nullptr || !link.way->ready || link.way->failed ||
+                link.state != session::Link::State::up) {
+                continue;
+            }
+            ucp_request_param_t param{};
+            const ucs_status_ptr_t r = ucp_ep_flush_nbx(link.way->ep, &param);
+            if (UCS_PTR_IS_PTR(r)) {
+                flushes.push_back(r);
+            }
+        }
+    } catch (const std::bad_alloc&) {
+    }
+    const auto under_way = [&] {
+        return std::any_of(flushes.begin(), flushes.end(), [](ucs_status_ptr_t r) {
+            return ucp_request_check_status(r) == UCS_INPROGRESS;
+        });
+    };
+    for (const std::int64_t end = session::now_ns() + kFarewell;
+         under_way() && session::now_ns() < end;) {
+        ucp_worker_progress(worker_.get());
+    }
+    for (ucs_status_ptr_t r : flushes) {
+        ucp_request_free(r);
+    }
+}
+
+void Context::close_all() noexcept {
+    close_left();
+    for (const std::int64_t end = session::now_ns() + kCloseLimit;
+         !closing_.empty() && session::now_ns() < end;) {
+        ucp_worker_progress(worker_.get());
+        settle_spent();
+        close_left();
+    }
+}
+
+// --- progress
+
+std::size_t Context::poll() {
+    arrivals_ = 0;
+    if (!left_.empty() || !closing_.empty()) [[unlikely]] {
+        close_left();
+    }
+    moved_ = ucp_worker_progress(worker_.get());
+    std::size_t events = arrivals_;
+    if (!spent_.empty()) {
+        events += settle_spent();
+    }
+    if (!failed_.empty()) [[unlikely]] {
+        events += bury_failed();
+    }
+    if (!departing_.empty() && (arrivals_ == 0 || ++last_words_ > kLastWords)) [[unlikely]] {
+        events += bury_departed();
+    }
+    if (!serving_.empty()) {
+        events += serve();
+    }
+    if (!transfers_.empty()) {
+        events += post_waiting();
+    }
+    return events;
+}
+
+// What UCX is done with. In the destructor the operations have ended before.
+std::size_t Context::settle_spent() {
+    std::size_t events = 0;
+    while (Request* r = spent_.pop_front()) {
+        ++events;
+        --with_ucx_;
+        if (Way* way = std::exchange(r->way, nullptr)) {
+            --way->requests;
+            way->queued -= r->message ? 1 : 0;
+        }
+        Op* op = ended(*r);
+        const ucs_status_t result = r->result;
+        r->home->put_back(*r);
+        if (op != nullptr && !closed_) {
+            if (result != UCS_OK) {
+                NA_LOG_INFO(op, "a message was not sent: {}", ucs_status_string(result));
+            }
+            complete(*op, status_of(result));
+        }
+    }
+    return events;
+}
+
+Context::Rest Context::rest() noexcept {
+    // UCX arms also while it works on a connection that is new, and then sleeps over what comes on
+    // it: not before it has nothing more to do.
+    if (moved_ != 0 || !spent_.empty() || !failed_.empty() || !left_.empty() ||
+        !departing_.empty()) {
+        return Rest::no;
+    }
+    if (!serving_.empty() || !closing_.empty()) {
+        retry_soon();
+    }
+    switch (ucp_worker_arm(worker_.get())) {
+        case UCS_OK:
+            return Rest::watched;
+        case UCS_ERR_BUSY:
+            return Rest::no;
+        default:
+            return Rest::unwatched;
+    }
+}
+
+void Context::stats(std::vector<plugin::Stat>& out) const {
+    Engine::stats(out);
+    const plugin::Stat list[] = {
+        {"ucx_immediate", stats_.immediate}, {"ucx_copied", stats_.copied},
+        {"ucx_queued", stats_.queued},       {"ucx_endpoints", stats_.ways},
+        {"ucx_failed", stats_.failed},       {"ucx_rma_pieces", stats_.pieces},
+        {"ucx_rma_served", stats_.served},   {"ucx_rma_refused", stats_.refused},
+        {"ucx_rma_late", stats_.late},       {"ucx_bootstrap", door_.answered()},
+    };
+    out.insert(out.end(), std::begin(list), std::end(list));
+}
+
+}  // namespace na::ucx

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An open class: a context of UCX's, one bootstrap port per context of ours from the start.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "na/plugin.hpp"
+#include "na/session/local.hpp"
+#include "plugins/ucx/bootstrap.hpp"
+#include "plugins/ucx/library.hpp"
+#include "plugins/ucx/memory.hpp"
+#include "plugins/ucx/settings.hpp"
+
+namespace na::ucx {
+
+class Domain final : public plugin::Domain {
+ public:
+    static Result<std::unique_ptr<plugin::Domain>> open(const plugin::OpenSpec& spec);
+
+    const plugin::Caps& caps() const noexcept override { return local_.caps; }
+    std::string self_uri() const override { return local_.uri(); }
+    Result<std::unique_ptr<plugin::Peer>> connect(std::string_view uri) override;
+    Result<std::unique_ptr<plugin::Peer>> decode_peer(std::span<const std::byte> identity) override;
+    Result<std::unique_ptr<plugin::Region>> register_memory(std::span<const Segment> segments,
+                                                            Access access, MemoryKind kind,
+                                                            std::uint64_t device) override;
+    Result<std::unique_ptr<plugin::Region>> decode_region(std::span<const std::byte> encoded,
+                                                          std::uint64_t length) override;
+    Result<std::unique_ptr<plugin::Context>> open_context(std::uint8_t id,
+                                                          plugin::Sink& sink) override;
+
+    // For contexts.
+    const session::Local& local() const noexcept { return local_; }
+    ucp_context_h ucp() const noexcept { return ucp_.get(); }
+    Gate& gate() noexcept { return gate_; }
+    bool one_thread() const noexcept { return one_thread_; }
+
+ private:
+    Domain(const plugin::OpenSpec& spec, util::IpChoice ip);
+    Error listen();
+
+    session::Local local_;
+    const util::IpChoice ip_;
+    const bool one_thread_;  // per context
+    UcpContext ucp_;
+    Gate gate_;
+    std::mutex mutex_;
+    std::vector<BootstrapPort> ports_;  // by context id; closed: a context has it, or had it
+};
+
+}  // namespace na::ucx

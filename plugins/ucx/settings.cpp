@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "plugins/ucx/settings.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "na/util/config.hpp"
+#include "na/util/log.hpp"
+#include "plugins/ucx/transports.hpp"
+
+namespace na::ucx {
+namespace {
+
+std::string list_text(const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& n : names) {
+        text += (text.empty() ? "" : ", ") + n;
+    }
+    return text.empty() ? "none" : text;
+}
+
+Error not_there(const plugin::OpenSpec& spec) {
+    std::vector<std::string> there;
+    for (const plugin::ProtocolInfo& p : list_protocols()) {
+        std::string name = "ucx+" + p.protocol;
+        if (std::find(there.begin(), there.end(), name) == there.end()) {
+            there.push_back(std::move(name));
+        }
+    }
+    return Error{
+        Status::protonosupport,
+        fmt::format("ucx+{}: UCX {} finds no such transport on this machine; available: {}",
+                    spec.protocol, version_text(), list_text(there))};
+}
+
+Error refuse(const plugin::OpenSpec& spec) {
+    if (spec.info.device_memory) {
+        return Error{Status::opnotsupported,
+                     fmt::format("ucx+{}: device memory (request_mem_device) is not offered: puts "
+                                 "and gets go through host memory here; unset it, or use ofi",
+                                 spec.protocol)};
+    }
+    return Error{Status::success, {}};
+}
+
+// UCX's variables that say what an info string says, too.
+class Wishes {
+ public:
+    Wishes(const plugin::OpenSpec& spec, ucp_config_t* config) : spec_(spec), config_(config) {}
+
+    // `key`: what UCX calls the variable in this version, if not that. False: UCX does not know it.
+    bool set(const std::string& name, const std::string& value, const std::string& key = {}) {
+        const std::string variable = "UCX_" + name;
+        if (const auto users = config::of_library(variable)) {
+            if (*users != value) {
+                NA_LOG_INFO(cls, "ucx+{}: {}={} of the environment is taken, not {}",
+                            spec_.protocol, variable, *users, value);
+            }
+            return true;
+        }
+        const std::string& setting = key.empty() ? name : key;
+        if (std::find(done_.begin(), done_.end(), setting) != done_.end()) {
+            return true;
+        }
+        NA_LOG_DEBUG(cls, "ucx+{}: {}={}", spec_.protocol, variable, value);
+        done_.push_back(setting);
+        return ucp_config_modify(config_, setting.c_str(), value.c_str()) == UCS_OK;
+    }
+
+ private:
+    const plugin::OpenSpec& spec_;
+    ucp_config_t* const config_;
+    std::vector<std::string> done_;
+};
+
+// UCX names ports of InfiniBand devices.
+std::string device_name(const std::string& domain) {
+    const bool infiniband = access(("/sys/class/infiniband/" + domain).c_str(), F_OK) == 0;
+    return infiniband ? domain + ":1" : domain;
+}
+
+// Empty: UCX may use all.
+std::string devices_for(const plugin::OpenSpec& spec, const util::IpChoice& ip) {
+    if (is_local(spec.protocol)) {
+        return {};
+    }
+    if (!ip.domain.empty()) {
+        return device_name(ip.domain);
+    }
+    // What is named, and the loopback where there is nothing else, is not open to others. Who names
+    // nothing can reach, and be reached, by all.
+    const bool named =
+        (!spec.host.empty() && spec.host.front() != ':') || !spec.info.ip_subnet.empty();
+    if (ip.address.is_loopback() || (spec.protocol == "tcp" && named && !ip.any)) {
+        return ip.interface;
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<Settings> settle(const plugin::OpenSpec& spec) {
+    if (Error error = refuse(spec); !ok(error.status)) {
+        return error;
+    }
+    const bool users = config::of_library("UCX_TLS").has_value();
+    if (!users && transports_of(spec.protocol).empty()) {
+        return not_there(spec);
+    }
+    Settings s;
+    plugin::OpenSpec where = spec;
+    if (is_local(spec.protocol) && spec.host.empty()) {
+        where.host = spec.info.address_format == AddressFormat::ipv6 ? "[::1]" : "127.0.0.1";
+    } else if (is_local(spec.protocol) && spec.host.front() == ':') {
+        where.host = "127.0.0.1" + spec.host;
+    }
+    auto ip = util::choose_address(where);
+    if (!ip) {
+        return std::move(ip).error();
+    }
+    s.ip = std::move(*ip);
+    ucp_config_t* config = nullptr;
+    if (const ucs_status_t rc = ucp_config_read(nullptr, nullptr, &config); rc != UCS_OK) {
+        return failure(rc, "read UCX's configuration");
+    }
+    s.config.reset(config);
+    Wishes wishes(spec, config);
+    if (spec.protocol != "all" && !wishes.set("TLS", spec.protocol)) {
+        return not_there(spec);
+    }
+    if (const std::string devices = devices_for(spec, s.ip); !devices.empty()) {
+        wishes.set("NET_DEVICES", devices);
+    }
+    for (const Transport& t : transports_of(spec.protocol)) {
+        std::string name = t.name;
+        std::transform(name.begin(), name.end(), name.begin(),
+                       [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+        if (!t.errors_key.empty()) {
+            // Without it UCX does not use shared memory with endpoints that report errors.
+            wishes.set(name + "_ERROR_HANDLING", "y", t.errors_key);
+        }
+        if (t.name != "tcp" || !s.ip.address.v6) {
+            continue;
+        }
+        if (t.family_key.empty() || !wishes.set(name + "_AF_PRIO", "inet6,inet", t.family_key)) {
+            return Error{Status::opnotsupported,
+                         fmt::format("ucx+{}: tcp of UCX {} has no IPv6: name an IPv4 address",
+                                     spec.protocol, version_text())};
+        }
+    }
+    if (!spec.info.auth_key.empty()) {
+        NA_LOG_WARNING(cls, "ucx+{}: UCX has no authorization keys: auth_key is ignored",
+                       spec.protocol);
+    }
+    if (spec.info.traffic_class != TrafficClass::unspec) {
+        NA_LOG_WARNING(cls,
+                       "ucx+{}: traffic classes are set by UCX_IB_TRAFFIC_CLASS and UCX_IB_SL: the "
+                       "one asked for is ignored",
+                       spec.protocol);
+    }
+    return s;
+}
+
+std::string users_variables() {
+    return fmt::format("{}", fmt::join(config::of_libraries("UCX_"), ", "));
+}
+
+}  // namespace na::ucx
