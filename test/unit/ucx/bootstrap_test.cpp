@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How contexts find each other, and what strangers do to that.
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "plugins/ucx/bootstrap.hpp"
+#include "support/until.hpp"
+
+using namespace na;
+using namespace na::ucx;
+
+namespace {
+
+util::IpAddress loopback() {
+    return *util::IpAddress::parse("127.0.0.1");
+}
+
+std::string at(std::uint16_t port) {
+    sockaddr_storage storage{};
+    const socklen_t size = loopback().fill(storage, port);
+    return {reinterpret_cast<const char*>(&storage), size};
+}
+
+// A port that says what it is told to.
+struct Impostor {
+    BootstrapPort port;
+    std::string says;
+    util::UniqueFd who;
+
+    explicit Impostor(std::string text) : says(std::move(text)) {
+        auto made = listen_at(loopback(), 0);
+        REQUIRE(made);
+        port = std::move(*made);
+    }
+    // Answers, and hangs up or not.
+    void answer(bool hang_up) {
+        pollfd set{port.fd.get(), POLLIN, 0};
+        REQUIRE(poll(&set, 1, 10000) == 1);
+        who.reset(accept(port.fd.get(), nullptr, nullptr));
+        REQUIRE(who);
+        REQUIRE(send(who.get(), says.data(), says.size(), MSG_NOSIGNAL) ==
+                static_cast<ssize_t>(says.size()));
+        if (hang_up) {
+            who.reset();
+        }
+    }
+};
+
+Dial::State finish(Dial& dial) {
+    CHECK(support::until([&] { return dial.go_on() != Dial::State::waiting; }, [] {}));
+    return dial.state();
+}
+
+std::string frame(std::uint32_t size, const std::string& address) {
+    std::byte head[Frame::kSize];
+    Frame{.size = size, .process = 1, .machine = 2}.write(head);
+    return std::string(reinterpret_cast<const char*>(head), sizeof head) + address;
+}
+
+}  // namespace
+
+TEST_CASE("a door tells its address to everybody", "[bootstrap]") {
+    auto port = listen_at(loopback(), 0);
+    REQUIRE(port);
+    const std::uint16_t number = port->port;
+    CHECK(number != 0);
+    CHECK(listen_at(loopback(), number).status() == Status::addrinuse);
+    const std::string address(500, 'x');
+    Door door(std::move(*port), address);
+    for (int i = 0; i < 3; ++i) {
+        Dial dial(at(number));
+        CHECK(support::until([&] { return dial.go_on() != Dial::State::waiting; },
+                             [&] { door.ready(0); }));
+        REQUIRE(dial.state() == Dial::State::done);
+        CHECK(dial.frame().size == address.size());
+        CHECK(dial.frame().process == static_cast<std::uint32_t>(getpid()));
+        CHECK(dial.frame().machine == this_machine());
+        CHECK(std::memcmp(dial.address(), address.data(), address.size()) == 0);
+    }
+    CHECK(door.answered() == 3);
+}
+
+TEST_CASE("strangers at the door are no burden", "[bootstrap]") {
+    auto port = listen_at(loopback(), 0);
+    REQUIRE(port);
+    const std::string to = at(port->port);
+    Door door(std::move(*port), "here");
+    const auto* address = reinterpret_cast<const sockaddr*>(to.data());
+    const auto size = static_cast<socklen_t>(to.size());
+    const std::string garbage = "GET / HTTP/1.1\r\n\r\n" + std::string(100000, '\xff');
+    for (int i = 0; i < 200; ++i) {
+        util::UniqueFd who(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+        REQUIRE((connect(who.get(), address, size) == 0 || errno == EINPROGRESS));
+        if (i % 3 == 0) {
+            (void)!send(who.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        }
+        if (i % 3 == 1) {
+            continue;  // gone before it is looked at
+        }
+        door.ready(0);
+    }
+    Dial dial(to);
+    CHECK(support::until([&] { return dial.go_on() != Dial::State::waiting; },
+                         [&] { door.ready(0); }));
+    CHECK(dial.state() == Dial::State::done);
+}
+
+TEST_CASE("nobody at the address", "[bootstrap]") {
+    std::uint16_t number = 0;
+    {
+        auto port = listen_at(loopback(), 0);
+        REQUIRE(port);
+        number = port->port;
+    }
+    Dial dial(at(number));
+    CHECK(finish(dial) == Dial::State::gone);
+    CHECK(dial.error() != 0);
+}
+
+TEST_CASE("who answers otherwise is not one of us", "[bootstrap]") {
+    const std::string good = frame(4, "addr");
+    struct Case {
+        std::string says;
+        bool hang_up;
+        Dial::State expected;
+    };
+    const Case cases[] = {
+        {good, false, Dial::State::done},
+        {good, true, Dial::State::done},
+        {good + "and more", false, Dial::State::done},
+        {"", true, Dial::State::gone},
+        {"HTTP/1.1 400 Bad Request\r\n\r\n", false, Dial::State::wrong},
+        {std::string(1000, '\0'), false, Dial::State::wrong},
+        {good.substr(0, 10), true, Dial::State::wrong},
+        {good.substr(0, good.size() - 1), true, Dial::State::wrong},
+        {frame(0, ""), false, Dial::State::wrong},
+        {frame(Frame::kMaxAddress + 1, "x"), false, Dial::State::wrong},
+        {frame(UINT32_MAX, "x"), false, Dial::State::wrong},
+        {frame(Frame::kMaxAddress, std::string(Frame::kMaxAddress, 'x')), false, Dial::State::done},
+    };
+    for (const Case& c : cases) {
+        Impostor impostor(c.says);
+        Dial dial(at(impostor.port.port));
+        impostor.answer(c.hang_up);
+        CHECK(finish(dial) == c.expected);
+    }
+}
+
+TEST_CASE("one who says little is waited for", "[bootstrap]") {
+    Impostor impostor(frame(4, "addr").substr(0, 12));
+    Dial dial(at(impostor.port.port));
+    impostor.answer(false);
+    for (int i = 0; i < 100; ++i) {
+        CHECK(dial.go_on() == Dial::State::waiting);
+    }
+    const std::string rest = frame(4, "addr").substr(12);
+    REQUIRE(send(impostor.who.get(), rest.data(), rest.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(rest.size()));
+    CHECK(finish(dial) == Dial::State::done);
+}
