@@ -250,9 +250,12 @@ TEST_CASE("a stopped peer is killed that large messages wait for", "[na]") {
         for (int i = 0; i < 100; ++i) {
             scene.turn();
         }
+        // Some transports have room for a few in the kernel.
+        const std::size_t gone = count(sends, NA_SUCCESS);
+        CHECK(gone < sends.size());
         scene.kill();
         scene.until_noticed([&] { return all_ended(sends); });
-        CHECK(count(sends, NA_HOSTUNREACH) == sends.size());
+        CHECK(count(sends, NA_HOSTUNREACH) == sends.size() - gone);
         scene.finish();
     });
 }
