@@ -156,10 +156,9 @@ TEST_CASE("a peer is killed whose queue is full", "[na]") {
         for (int i = 0; i < 1500; ++i) {
             sends.push_back(std::make_unique<NaOp>(scene.side()));
             const std::size_t size = 32 + random.below(random.below(8) == 0 ? 4000 : 300);
-            REQUIRE((i % 3 == 0
-                         ? sends.back()->send_expected(message, size, scene.victim(), kData)
-                         : sends.back()->send_unexpected(message, size, scene.victim(), kData)) ==
-                    NA_SUCCESS);
+            REQUIRE((i % 3 == 0 ? sends.back()->send_expected(message, size, scene.victim(), kData)
+                                : sends.back()->send_unexpected(message, size, scene.victim(),
+                                                                kData)) == NA_SUCCESS);
         }
         for (int i = 0; i < 10; ++i) {
             scene.turn();

@@ -32,7 +32,8 @@ const char* lacks(Promise promise) noexcept {
     }
     if (protocol == "ucx+shm" || protocol == "ucx+all") {
         return promise == Promise::deaths_at_work || promise == Promise::others_survive
-                   ? "UCX's shared memory has one queue per receiver that all senders write to: one "
+                   ? "UCX's shared memory has one queue per receiver that all senders write to: "
+                     "one "
                      "that is killed after it has claimed a place, and before it has filled it, "
                      "stops the queue for all (docs/ucx.md, Limits)"
                    : nullptr;
