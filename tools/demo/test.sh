@@ -104,17 +104,26 @@ start_client one
 kill -9 "$client"
 await "$client"
 [ "$status" = 137 ] || fail "the client was not killed"
-head -c 67108864 /dev/zero >large
-"$demo" client --server "$address" large >client.txt 2>&1 &
-client=$!
-for _ in $(seq 3000); do
-    # As soon as the server has begun to write.
-    if [ -s kept/large.stored.part ] || ! kill -0 "$client" 2>/dev/null; then break; fi
-    sleep 0.01
-done
-kill -9 "$client" 2>/dev/null || echo "note: the transfer was over before the client could be killed"
-await "$client"
-client=""
+case "$protocol" in
+ofi+shm | ucx+shm | ucx+all)
+    # docs/ofi.md and docs/ucx.md, Limits: the server's transfers with others may stop with that.
+    echo "skipped: a client that is killed in the middle of a transfer: the library's shared memory does not survive that"
+    client=""
+    ;;
+*)
+    head -c 67108864 /dev/zero >large
+    "$demo" client --server "$address" large >client.txt 2>&1 &
+    client=$!
+    for _ in $(seq 3000); do
+        # As soon as the server has begun to write.
+        if [ -s kept/large.stored.part ] || ! kill -0 "$client" 2>/dev/null; then break; fi
+        sleep 0.01
+    done
+    kill -9 "$client" 2>/dev/null || echo "note: the transfer was over before the client could be killed"
+    await "$client"
+    client=""
+    ;;
+esac
 expect 0 "Everything matched." "$demo" client --server "$address" --calls 10 odd
 cmp odd kept/odd.stored
 
