@@ -48,7 +48,16 @@ class Core {
         }
     }
     ~Core() {
-        CHECK(HG_Core_context_destroy(context) == HG_SUCCESS);
+        // What is in flight gets its callback, then the context can go.
+        hg_return_t ret = HG_BUSY;
+        (void)support::until([&] { return ret != HG_BUSY; },
+                             [&] {
+                                 ret = HG_Core_context_destroy(context);
+                                 if (ret == HG_BUSY) {
+                                     pump();
+                                 }
+                             });
+        CHECK(ret == HG_SUCCESS);
         CHECK(HG_Core_finalize(cls) == HG_SUCCESS);
     }
     Core(const Core&) = delete;
