@@ -100,14 +100,13 @@ Status Context::accept() noexcept {
     if (!cls_.listening()) {
         return Status::opnotsupported;
     }
-    accepting_.store(true, std::memory_order_seq_cst);
+    if (accepting_.exchange(true, std::memory_order_seq_cst)) {
+        return Status::success;
+    }
     for (Port* port : {net_.get(), sm_.get()}) {
-        if (port != nullptr && port->posted() == 0) {
-            post_requests(*port);
-            if (port->posted() == 0) {
-                (void)unpost();
-                return Status::nomem;
-            }
+        if (port != nullptr && !post_requests(*port)) {
+            (void)unpost();
+            return Status::nomem;
         }
     }
     return Status::success;
@@ -157,11 +156,13 @@ Context::~Context() {
 // --- requests
 // --------------------------------------------------------------------------------------------------------
 
-void Context::post_requests(Port& port) noexcept {
+// False: not one receive could be posted. (That none is posted says nothing: requests that have
+// waited take them at once, and all there may be may be in use.)
+bool Context::post_requests(Port& port) noexcept {
     for (std::int32_t i = 0; i < kPostStep && accepting_.load(std::memory_order_seq_cst); ++i) {
         if (!port.enter_budget() &&
             !(port.posted() == 0 && port.raise_budget() && port.enter_budget())) {
-            return;
+            return true;
         }
         Handle* handle = nullptr;
         try {
@@ -171,10 +172,13 @@ void Context::post_requests(Port& port) noexcept {
         }
         if (handle == nullptr) {
             port.leave_budget();
-            return;
+            return i != 0;
         }
-        handle->post_request();
+        if (!handle->post_request()) {
+            return i != 0;
+        }
     }
+    return true;
 }
 
 void Context::request_taken(Port& port) noexcept {
@@ -187,7 +191,7 @@ void Context::request_taken(Port& port) noexcept {
         grow.run = [](Completion& c) {
             auto& g = static_cast<Grow&>(c);
             g.pending.store(false, std::memory_order_release);
-            g.port->context().post_requests(*g.port);
+            (void)g.port->context().post_requests(*g.port);
         };
         push_work(grow);
     }

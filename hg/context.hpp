@@ -128,7 +128,7 @@ class Context {
         return sm_ != nullptr && address.sm() != nullptr ? *sm_ : *net_;
     }
     na::Status open_waiter();
-    void post_requests(Port& port) noexcept;
+    bool post_requests(Port& port) noexcept;
     void request_taken(Port& port) noexcept;  // inside handlers
     struct Grow : Completion {
         Port* port = nullptr;

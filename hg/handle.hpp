@@ -199,10 +199,12 @@ class Handle : private Completion {
 
     // --- target
     // --------------------------------------------------------------------------------------------------
-    void post_request() noexcept;  // waits for a request, or goes to the free list
+    bool post_request() noexcept;  // waits for a request; false: there is no memory, and it is back
+                                   // in the pool
     static void on_request(na::Operation& op, const na::Outcome& o) noexcept;
     void take_request(std::span<std::byte> message) noexcept;
     void arrived() noexcept;
+    void hand_on() noexcept;
     void reject_later(na::Status code) noexcept;
     static void reject(Completion& c);
     static void repost(Completion& c);

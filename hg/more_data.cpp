@@ -52,6 +52,9 @@ void Handle::acquire_output(Completion& c) {
     if (more.acquire == nullptr) {
         h.note(Status::opnotsupported);
     }
+    if (h.cancel_asked_.load(std::memory_order_seq_cst)) {
+        h.note(Status::canceled);
+    }
     if (!ok(h.status_.load(std::memory_order_relaxed))) {
         h.more_done(Status::success);  // nothing is fetched, but the target waits
         return;
@@ -80,13 +83,16 @@ void Handle::more_done(Status status) noexcept {
         stage_.store(Stage::answered, std::memory_order_release);
         unref();
     } else if (!one_way_) {
-        arrived();
+        ref();  // dispatch()'s; the first becomes the program's
+        hand_on();
     } else {
-        // Its origin has no response to learn from.
+        // Its origin has no response to learn from. The reference of the sending becomes
+        // dispatch()'s.
         dispatch_due_ = true;
         if (!ok(send_response(Status::success, 0, {}, nullptr, 0))) {
             dispatch_due_ = false;
-            arrived();
+            ref();
+            hand_on();
         }
     }
     context.settle();

@@ -175,6 +175,7 @@ void Handle::input_pulled(Completion& c) {
     }
     // Its origin has no response to learn from that its buffer is free.
     h.dispatch_due_ = true;
+    h.refs_.store(1, std::memory_order_relaxed);  // that of the sending is the second
     h.stage_.store(Stage::answering, std::memory_order_release);
     if (!ok(h.send_response(Status::success, 0, {}, nullptr, 0))) {
         h.dispatch_due_ = false;

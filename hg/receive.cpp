@@ -20,7 +20,7 @@ constexpr std::uint32_t kMaxRejecting = 64;
 }  // namespace
 
 // The handle is nobody's: in stage free or at the end of its last request, inside the budget.
-void Handle::post_request() noexcept {
+bool Handle::post_request() noexcept {
     Context& context = *info_.context;
     target_ = true;
     looped_ = false;
@@ -38,13 +38,14 @@ void Handle::post_request() noexcept {
         }
         port_->request_taken();
         retire(*this);
-        return;
+        return false;
     }
     if (!context.accepting_.load(std::memory_order_seq_cst) && stage() == Stage::posted)
         [[unlikely]] {
         port_->na().cancel(*kit_->recv);  // unpost() may have looked before this one was posted
     }
     context.settle();  // a request that waited for a receive has arrived at once
+    return true;
 }
 
 // Out of use, back to the free list.
@@ -146,6 +147,11 @@ void Handle::take_request(std::span<std::byte> message) noexcept {
 // dispatch().
 void Handle::arrived() noexcept {
     refs_.store(2, std::memory_order_relaxed);
+    hand_on();
+}
+
+// The same where the two references are there already, perhaps with more of the program's.
+void Handle::hand_on() noexcept {
     stage_.store(Stage::received, std::memory_order_release);
     finish(&Handle::dispatch);
 }

@@ -187,7 +187,7 @@ void Handle::respond_ended(Completion& c) {
                                         ok(h.status_.load(std::memory_order_relaxed)));
     }
     if (std::exchange(h.dispatch_due_, false)) [[unlikely]] {
-        h.arrived();
+        h.hand_on();
     } else if (h.callback_.run != nullptr) {
         h.finish(&Handle::run_respond);
     } else {

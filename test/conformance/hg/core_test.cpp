@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include <cstring>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -26,9 +27,14 @@ class Core {
         bool listen = true;
         bool post = true;
         bool fetches = false;  // HG_Core_set_more_data_callback
+        bool fixed = false;    // one handle for requests, and no more
     };
     explicit Core(Settings settings) {
         hg_init_info init = HG_INIT_INFO_INITIALIZER;
+        if (settings.fixed) {
+            init.request_post_init = 1;
+            init.request_post_incr = -1;
+        }
         cls = HG_Core_init_opt2(support::options().protocol.c_str(), settings.listen,
                                 HG_VERSION(HG_VERSION_MAJOR, HG_VERSION_MINOR), &init);
         REQUIRE(cls != nullptr);
@@ -97,6 +103,7 @@ class Core {
     hg_return_t respond_ret = HG_RETURN_MAX;
     hg_return_t fetch_ret = HG_SUCCESS;  // what becomes of the fetching
     bool fetch_at_once = false;          // done() is called inside acquire
+    bool keeps = false;                  // acquire takes a reference
     hg_core_handle_t fetching = HG_CORE_HANDLE_NULL;
     void (*fetched)(hg_core_handle_t, hg_return_t) = nullptr;
 
@@ -114,6 +121,9 @@ class Core {
                                                : HG_Core_get_output(h, &data, &size);
         if (got != HG_SUCCESS || size != 4 || std::memcmp(data, "more", 4) != 0) {
             return HG_PROTOCOL_ERROR;
+        }
+        if (core.keeps) {
+            HG_Core_ref_incr(h);
         }
         if (core.fetch_at_once) {
             done(h, core.fetch_ret);
@@ -285,6 +295,69 @@ TEST_CASE("core: a context accepts requests when it is told to, and again after 
     REQUIRE(call.forward("two") == HG_SUCCESS);
     CHECK(call.wait() == HG_SUCCESS);
     CHECK(call.out == "two");
+}
+
+TEST_CASE("core: requests that have waited use all receives up when a context begins to accept") {
+    Core a({.listen = false});
+    Core b({.post = false, .fixed = true});
+    std::vector<std::unique_ptr<Call>> calls;
+    for (unsigned i = 0; i < 40; ++i) {
+        calls.push_back(std::make_unique<Call>(a, b, kEcho));
+        REQUIRE(calls.back()->forward("waits") == HG_SUCCESS);
+    }
+    for (unsigned i = 0; i < 1000;
+         ++i) {  // until they are there, as far as the transport takes them
+        a.pump();
+        b.pump();
+    }
+    CHECK(b.served == 0);
+    REQUIRE(HG_Core_context_post(b.context) == HG_SUCCESS);
+    for (auto& call : calls) {
+        CHECK(call->wait() == HG_SUCCESS);
+    }
+    CHECK(b.served == 40);
+}
+
+TEST_CASE("core: a context that accepts already goes on when it is told again") {
+    Core a({.listen = false});
+    Core b({.fixed = true});
+    Call held(a, b, kHeld);
+    REQUIRE(held.forward("") == HG_SUCCESS);
+    REQUIRE(held.until([&] { return b.held != HG_CORE_HANDLE_NULL; }));
+    REQUIRE(HG_Core_context_post(b.context) == HG_SUCCESS);
+    CHECK(HG_Core_respond(b.held, nullptr, nullptr, 0, 0) == HG_SUCCESS);
+    CHECK(HG_Core_destroy(std::exchange(b.held, HG_CORE_HANDLE_NULL)) == HG_SUCCESS);
+    CHECK(held.wait() == HG_SUCCESS);
+    Call next(a, b, kEcho);
+    REQUIRE(next.forward("next") == HG_SUCCESS);
+    CHECK(next.wait() == HG_SUCCESS);
+}
+
+TEST_CASE("core: a reference that is taken while the rest is fetched is kept") {
+    Core a({.listen = false});
+    Core b({.fetches = true});
+    b.keeps = true;
+    for (const hg_id_t id : {kHeld, kOneWay}) {
+        Call call(a, b, id);
+        REQUIRE(call.forward("more", HG_CORE_MORE_DATA) == HG_SUCCESS);
+        REQUIRE(call.until([&] { return b.fetching != HG_CORE_HANDLE_NULL; }));
+        const hg_core_handle_t h = std::exchange(b.fetching, HG_CORE_HANDLE_NULL);
+        b.fetched(h, HG_SUCCESS);
+        if (id == kHeld) {
+            REQUIRE(call.until([&] { return b.held == h; }));
+            CHECK(HG_Core_ref_get(h) == 2);  // the program's, twice
+            CHECK(HG_Core_destroy(h) == HG_SUCCESS);
+            CHECK(HG_Core_ref_get(h) == 1);
+            CHECK(HG_Core_respond(h, nullptr, nullptr, 0, 0) == HG_SUCCESS);
+            b.held = HG_CORE_HANDLE_NULL;
+        } else {
+            REQUIRE(call.until([&] { return b.one_way == 1; }));  // which destroys it once
+            CHECK(HG_Core_ref_get(h) == 1);
+        }
+        CHECK(HG_Core_destroy(h) == HG_SUCCESS);
+        CHECK(call.wait() == HG_SUCCESS);
+        REQUIRE(call.until([&] { return b.released == b.acquired; }));
+    }
 }
 
 TEST_CASE("core: what lies underneath") {
