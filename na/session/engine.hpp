@@ -276,6 +276,7 @@ class Engine : public plugin::Context {
     void audit_some() noexcept;
     void check_link(Link& link, std::int64_t now);
     void probe(Link& link, std::int64_t now);
+    bool means_gone(Link& link, int error, std::int64_t now);
     int begin_probe(Link& link, std::int64_t now);
     int look_at_probe(Link& link, std::int64_t now) noexcept;
     bool may_wait(Link& link) noexcept;

@@ -45,7 +45,7 @@ void Engine::forget_session(Link& link) noexcept {
     }
     link.state = Link::State::idle;
     link.offer = link.their_offer = link.out_cookie = 0;
-    link.blocked_since = link.probe_end = link.next_probe = 0;
+    link.blocked_since = link.probe_end = link.next_probe = link.no_way_since = 0;
     link.probe.reset();
     link.answered = false;
     link.due &= static_cast<std::uint8_t>(

@@ -85,9 +85,10 @@ struct Link {
     std::int64_t call_interval = 0;  // between hellos
     std::int64_t blocked_since = 0;  // the transport does not get through; 0: it does
     std::int64_t next_probe = 0;
-    std::int64_t probe_end = 0;  // of the probe under way
-    util::UniqueFd probe;        // Traits::port_is_tcp: a connection attempt
-    bool answered = false;       // the last probe reached somebody
+    std::int64_t probe_end = 0;     // of the probe under way
+    std::int64_t no_way_since = 0;  // probes find no way there; 0: they did, or it was heard
+    util::UniqueFd probe;           // Traits::port_is_tcp: a connection attempt
+    bool answered = false;          // the last probe reached somebody
 
     util::ListHook work;     // something is to be done in the next progress()
     util::ListHook watched;  // the peer's death matters

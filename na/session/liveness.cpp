@@ -26,11 +26,17 @@ constexpr std::int64_t kPatience = 40 * kMs;        // of "try again", before th
 constexpr std::int64_t kSilence = 400 * kMs;        // with a check unanswered, before a probe
 constexpr std::int64_t kProbe = 1000 * kMs;         // between probes
 constexpr std::int64_t kProbeLimit = 10'000 * kMs;  // an attempt that nobody answers
+constexpr std::int64_t kOutage = 10'000 * kMs;      // without a way to a peer that was there
 
 // Says that nobody is there, as opposed to trouble of our own.
 bool says_gone(int error) noexcept {
-    return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||
-           error == EHOSTDOWN || error == ETIMEDOUT || error == ENETDOWN || error == ENOENT;
+    return error == ECONNREFUSED || error == ETIMEDOUT || error == ENOENT;
+}
+
+// Says that there is no way: a cable that is pulled, a switch that restarts. Says nothing about the
+// peer.
+bool says_no_way(int error) noexcept {
+    return error == EHOSTUNREACH || error == ENETUNREACH || error == EHOSTDOWN || error == ENETDOWN;
 }
 
 }  // namespace
@@ -81,6 +87,7 @@ void Engine::look_around(std::int64_t now) {
         Link* next = watched_.next(*link);
         if (link->heard == 0) {
             link->heard = now;
+            link->no_way_since = 0;
             link->audited = false;
         }
         const bool matters = link->audited || link->awaited != 0 || link->wants ||
@@ -176,12 +183,29 @@ void Engine::probe(Link& link, std::int64_t now) {
     if (error == EINPROGRESS) {
         return;
     }
-    link.probe.reset();
-    link.answered = error == 0;
-    if (says_gone(error)) {
-        NA_LOG_INFO(addr, "nobody is at {}: {}", link.address.text(), std::strerror(error));
+    if (means_gone(link, error, now)) {
         lost(link, Status::hostunreach);
     }
+}
+
+// What a probe that has ended says. Who meets a peer for the first time hears at once that there is
+// no way to it; a session outlives a disturbance of the network, as the connection beneath it does.
+bool Engine::means_gone(Link& link, int error, std::int64_t now) {
+    link.probe.reset();
+    link.answered = error == 0;
+    bool gone = says_gone(error);
+    if (error == 0) {
+        link.no_way_since = 0;
+    } else if (says_no_way(error)) {
+        if (link.no_way_since == 0) {
+            link.no_way_since = now;
+        }
+        gone = link.state != Link::State::up || now - link.no_way_since >= kOutage;
+    }
+    if (gone) {
+        NA_LOG_INFO(addr, "nobody is at {}: {}", link.address.text(), std::strerror(error));
+    }
+    return gone;
 }
 
 // Where posts wait for connections: not before somebody has answered, and not while that is in
@@ -203,10 +227,7 @@ bool Engine::may_wait(Link& link) noexcept {
     if (error == EINPROGRESS) {
         return false;
     }
-    link.probe.reset();
-    link.answered = error == 0;
-    if (says_gone(error)) {
-        NA_LOG_INFO(addr, "nobody is at {}: {}", link.address.text(), std::strerror(error));
+    if (means_gone(link, error, now)) {
         doom(link);
     }
     return link.answered;

@@ -35,6 +35,7 @@ class Process:
                                         stdout=subprocess.PIPE, stderr=self.errors, text=True, bufsize=1)
         self.lines = queue.Queue()
         self.notes = []
+        self.chatter = []  # what the library's log says on standard output
         threading.Thread(target=self._read, args=(self.process.stdout, self.lines), daemon=True).start()
         self.limit = limit
 
@@ -46,7 +47,7 @@ class Process:
 
     def log(self):
         self.errors.seek(0)
-        return self.errors.read()
+        return "\n".join(self.chatter) + self.errors.read()
 
     def hear(self, limit=None):
         """The next line that is no note."""
@@ -60,6 +61,9 @@ class Process:
                 raise Failure(f"{self.name} has ended with {self.process.wait(10)}\n{self.log()}")
             if line.startswith("note "):
                 self.notes.append(line[5:])
+                continue
+            if line.startswith("# ["):
+                self.chatter.append(line)
                 continue
             return line
 

@@ -173,6 +173,8 @@ def cable_pulled(network):
         codes = client.ask(f"stop {peer}", 40).split()[1:]
         require(survived or "HG_SUCCESS" not in codes, f"{kind}: neither goes on nor ends: {codes}")
         print(f"    {kind}: {'survived' if survived else 'ended with ' + ' '.join(sorted(set(codes)))}")
+        if not survived:
+            wait_until_reached(client, peer)
         client.ask(f"call {peer} {kind}")
         other.ask(f"stop {neighbour}")
     call_all(client, peer, 1)

@@ -129,10 +129,10 @@ na::plugin::OpenSpec spec_of(const na::InitInfo& info) {
 }  // namespace
 
 Node::Node(Net& net, std::uint16_t port, std::uint8_t id, const na::InitInfo& info,
-           const na::session::Traits& traits)
+           const na::session::Traits& traits, std::string_view ip)
     : local("test", spec_of(info), na::session::Naming::ip) {
     local.format = na::AddressFormat::ipv4;
-    local.address = address_of(port);
+    local.address = address_of(port, ip);
     transport = std::make_unique<Transport>(net, local, id, *this, traits);
 }
 

@@ -93,11 +93,11 @@ struct Message {
     std::string source;  // URI
 };
 
-// One context of a class at 192.0.2.1, and the core above it.
+// One context of a class, and the core above it.
 class Node final : public na::plugin::Sink {
  public:
     Node(Net& net, std::uint16_t port, std::uint8_t id = 0, const na::InitInfo& info = {},
-         const na::session::Traits& traits = {});
+         const na::session::Traits& traits = {}, std::string_view ip = "192.0.2.1");
     ~Node();
     Node(const Node&) = delete;
     Node& operator=(const Node&) = delete;

@@ -167,3 +167,46 @@ TEST_CASE("a port that refuses connections ends the wait for its owner") {
     REQUIRE(settle([&] { return !n.lost.empty(); }, n));
     CHECK(n->stat("session_probes") >= 2);
 }
+
+// What a connection to a broadcast address ends with: ENETUNREACH.
+constexpr const char* kNoWay = "127.255.255.255";
+
+TEST_CASE("a network that is disturbed does not end a session") {
+    Net net;
+    Node a(net, 1000, 0, {}, {.port_is_tcp = true});
+    Node b(net, 2000, 0, {}, {}, kNoWay);
+    TestOp op;
+    REQUIRE(a.send(op, b, "x"));
+    REQUIRE(settle([&] { return b.messages.size() == 1; }, a, b));
+    TestOp waits;
+    waits.op.kind = OpKind::recv_expected;
+    waits.op.peer = &a.peer(b);
+    a->awaits(waits.op, true);
+    a->loses = [](const Header&) { return true; };
+    REQUIRE(settle([&] { return a->stat("session_probes") >= 3; }, a));
+    CHECK(a.lost.empty());
+    // It is over, and the session as it was.
+    a->loses = nullptr;
+    REQUIRE(a.send(op, b, "y"));
+    REQUIRE(settle([&] { return b.messages.size() == 2; }, a, b));
+    CHECK(a->stat("session_begun") == 1);
+    // It is not over.
+    a->loses = [](const Header&) { return true; };
+    REQUIRE(settle([&] { return !a.lost.empty(); }, a));
+    CHECK(a->stat("session_probes") >= 10);
+}
+
+TEST_CASE("who talks first to a peer that there is no way to hears it at once") {
+    Net net;
+    Node n(net, 1000, 0, {}, {.port_is_tcp = true});
+    n->refuses = true;
+    const std::string identity = address_of(2000, kNoWay).identity();
+    TestOp op;
+    op.op.peer = &n.peer(identity);
+    op.buffer.resize(Header::kSize);
+    op.op.buffer = op.buffer.data();
+    op.op.length = op.buffer.size();
+    CHECK(n->send(op.op).what == Posted::What::again);
+    REQUIRE(settle([&] { return !n.lost.empty(); }, n));
+    CHECK(n->stat("session_probes") == 1);
+}
