@@ -89,6 +89,9 @@ void Engine::look_around(std::int64_t now) {
             link->heard = now;
             link->no_way_since = 0;
             link->audited = false;
+            if (link->state == Link::State::up) {
+                link->probe.reset();  // what it would tell is known
+            }
         }
         const bool matters = link->audited || link->awaited != 0 || link->wants ||
                              !link->requests.empty() || link->due != 0 ||

@@ -36,14 +36,13 @@ class Process:
         self.lines = queue.Queue()
         self.notes = []
         self.chatter = []  # what the library's log says on standard output
-        threading.Thread(target=self._read, args=(self.process.stdout, self.lines), daemon=True).start()
+        threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True).start()
         self.limit = limit
 
-    @staticmethod
-    def _read(pipe, lines):
+    def _read(self, pipe):
         for line in pipe:
-            lines.put(line.rstrip("\n"))
-        lines.put(None)
+            (self.chatter.append if line.startswith("# [") else self.lines.put)(line.rstrip("\n"))
+        self.lines.put(None)
 
     def log(self):
         self.errors.seek(0)
@@ -61,9 +60,6 @@ class Process:
                 raise Failure(f"{self.name} has ended with {self.process.wait(10)}\n{self.log()}")
             if line.startswith("note "):
                 self.notes.append(line[5:])
-                continue
-            if line.startswith("# ["):
-                self.chatter.append(line)
                 continue
             return line
 

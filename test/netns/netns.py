@@ -277,7 +277,7 @@ def cannot_open():
     """Why the protocol cannot be opened on this machine; None: it can."""
     done = subprocess.run([options.peer, options.protocol, "20", "127.0.0.1"], input="close\n", capture_output=True, text=True,
                           timeout=60, check=False)
-    return None if done.stdout.startswith("ready") else (done.stdout + done.stderr).strip()
+    return None if "ready" in done.stdout.splitlines() else (done.stdout + done.stderr).strip()
 
 
 # What was seen to fail with the libraries of some transports: docs say so as well.

@@ -59,8 +59,26 @@ struct Port {
         REQUIRE(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0);
         number = ntohs(at.sin_port);
     }
+    // Connections are not taken any more, and not refused.
+    void fill() {
+        sockaddr_in at{};
+        at.sin_family = AF_INET;
+        at.sin_port = htons(number);
+        at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        for (;;) {
+            na::util::UniqueFd s(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+            (void)connect(s.get(), reinterpret_cast<sockaddr*>(&at), sizeof at);
+            pollfd p{.fd = s.get(), .events = POLLOUT, .revents = 0};
+            const bool taken = ::poll(&p, 1, 20) == 1;
+            waiting.push_back(std::move(s));
+            if (!taken) {
+                return;
+            }
+        }
+    }
     na::util::UniqueFd fd;
     std::uint16_t number = 0;
+    std::vector<na::util::UniqueFd> waiting;
 };
 
 }  // namespace
@@ -209,4 +227,29 @@ TEST_CASE("who talks first to a peer that there is no way to hears it at once") 
     CHECK(n->send(op.op).what == Posted::What::again);
     REQUIRE(settle([&] { return !n.lost.empty(); }, n));
     CHECK(n->stat("session_probes") == 1);
+}
+
+TEST_CASE("a probe without an answer counts for nothing once the peer has been heard") {
+    Net net;
+    Port port;
+    port.fill();
+    Node a(net, 1000, 0, {}, {.port_is_tcp = true});
+    Node b(net, port.number, 0, {}, {}, "127.0.0.1");
+    TestOp op;
+    REQUIRE(a.send(op, b, "x"));
+    TestOp waits;
+    waits.op.kind = OpKind::recv_expected;
+    waits.op.peer = &a.peer(b);
+    a->awaits(waits.op, true);
+    a->loses = [](const Header&) { return true; };
+    REQUIRE(settle([&] { return a->stat("session_probes") == 1; }, a, b));
+    a->loses = nullptr;
+    REQUIRE(a.send(op, b, "y"));
+    const std::uint64_t heard = a->stat("session_received");
+    REQUIRE(b.send(op, a, "z"));
+    REQUIRE(settle([&] { return a->stat("session_received") > heard; }, a, b));
+    // The next silence has a probe of its own, with all the time that one has.
+    a->loses = [](const Header&) { return true; };
+    REQUIRE(settle([&] { return a->stat("session_probes") == 2; }, a));
+    CHECK(a.lost.empty());
 }
