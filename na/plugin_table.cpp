@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -55,7 +56,8 @@ struct Table {
         }
     }
 
-    // New modules may have come with a changed NA_PLUGIN_PATH: each call looks again, each file is loaded once.
+    // New modules may have come with a changed NA_PLUGIN_PATH: each call looks again, each file is
+    // loaded once.
     void load_modules() {
         failures.clear();
         for (const std::string& file : plugin_modules()) {
@@ -82,8 +84,12 @@ Table& table() {
 std::string what_there_is(const Table& t) {
     std::string text;
     for (const Loaded& l : t.plugins) {
+        std::set<std::string> said;  // a protocol is there once for each device
         for (const plugin::ProtocolInfo& p : l.plugin->protocols()) {
-            text += fmt::format("{}{}+{}", text.empty() ? "" : ", ", l.plugin->class_name(), p.protocol);
+            if (said.insert(std::string(p.protocol)).second) {
+                text += fmt::format("{}{}+{}", text.empty() ? "" : ", ", l.plugin->class_name(),
+                                    p.protocol);
+            }
         }
     }
     for (const PluginFailure& f : t.failures) {
@@ -99,7 +105,8 @@ Result<plugin::Plugin*> find_plugin(std::string_view class_name, std::string_vie
     const std::lock_guard guard(t.mutex);
     const auto search = [&]() -> plugin::Plugin* {
         for (const Loaded& l : t.plugins) {
-            if (class_name.empty() ? l.plugin->accepts(protocol) : l.plugin->class_name() == class_name) {
+            if (class_name.empty() ? l.plugin->accepts(protocol)
+                                   : l.plugin->class_name() == class_name) {
                 return l.plugin.get();
             }
         }
@@ -124,7 +131,8 @@ PluginList list_plugins() {
     t.load_modules();
     PluginList list;
     for (const Loaded& l : t.plugins) {
-        list.plugins.push_back({std::string(l.plugin->class_name()), l.file, l.plugin->library(), l.plugin.get()});
+        list.plugins.push_back(
+            {std::string(l.plugin->class_name()), l.file, l.plugin->library(), l.plugin.get()});
     }
     list.failures = t.failures;
     return list;
@@ -132,7 +140,9 @@ PluginList list_plugins() {
 
 namespace plugin {
 
-void* Domain::allocate(std::size_t) { return nullptr; }
+void* Domain::allocate(std::size_t) {
+    return nullptr;
+}
 void Domain::deallocate(void*, std::size_t) {}
 
 bool Plugin::accepts(std::string_view protocol) {
