@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "na/class.hpp"
-#include "na/memory.hpp"
+#include "na/core/class.hpp"
+#include "na/core/memory.hpp"
 #include "na/result.hpp"
 
 namespace bulk {

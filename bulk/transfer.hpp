@@ -20,10 +20,10 @@
 
 #include "bulk/bulk.hpp"
 #include "bulk/protocol.hpp"
-#include "na/address.hpp"
-#include "na/context.hpp"
-#include "na/counters.hpp"
-#include "na/op.hpp"
+#include "na/core/address.hpp"
+#include "na/core/context.hpp"
+#include "na/core/counters.hpp"
+#include "na/core/op.hpp"
 #include "na/util/intrusive_list.hpp"
 #include "na/util/lock.hpp"
 

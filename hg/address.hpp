@@ -15,7 +15,7 @@
 #include <string>
 #include <utility>
 
-#include "na/address.hpp"
+#include "na/core/address.hpp"
 #include "na/result.hpp"
 
 namespace hg {

@@ -16,7 +16,7 @@
 #include "hg/address.hpp"
 #include "hg/counters.hpp"
 #include "hg/registry.hpp"
-#include "na/class.hpp"
+#include "na/core/class.hpp"
 
 namespace hg {
 

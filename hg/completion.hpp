@@ -3,7 +3,7 @@
 // callback.
 #pragma once
 
-#include "na/completion_queue.hpp"
+#include "na/core/completion_queue.hpp"
 
 namespace hg {
 

@@ -23,8 +23,8 @@
 #include "hg/overflow_pool.hpp"
 #include "hg/port.hpp"
 #include "hg/unacked.hpp"
-#include "na/context.hpp"
-#include "na/progress.hpp"
+#include "na/core/context.hpp"
+#include "na/core/progress.hpp"
 
 namespace hg {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "na/counters.hpp"
+#include "na/core/counters.hpp"
 
 namespace hg {
 

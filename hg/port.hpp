@@ -12,7 +12,7 @@
 #include "bulk/bulk.hpp"
 #include "hg/counters.hpp"
 #include "hg/wire.hpp"
-#include "na/context.hpp"
+#include "na/core/context.hpp"
 #include "na/util/lock.hpp"
 
 namespace hg {

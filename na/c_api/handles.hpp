@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "na/class.hpp"
-#include "na/context.hpp"
+#include "na/core/class.hpp"
+#include "na/core/context.hpp"
 #include "na.h"
 #include "na/util/log.hpp"
 

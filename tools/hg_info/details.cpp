@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "na/class.hpp"
+#include "na/core/class.hpp"
 #include "na/plugin_table.hpp"
 #include "na/util/config.hpp"
 #include "tools/hg_info/report.hpp"

@@ -15,8 +15,8 @@
 #include "bulk/bulk.hpp"
 #include "bulk/transfer.hpp"
 #include "bulk/wire.hpp"
-#include "na/class.hpp"
-#include "na/context.hpp"
+#include "na/core/class.hpp"
+#include "na/core/context.hpp"
 #include "support/options.hpp"
 
 namespace test {

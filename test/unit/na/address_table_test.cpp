@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "na/address.hpp"
+#include "na/core/address.hpp"
 
 #include <atomic>
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "na/completion_queue.hpp"
+#include "na/core/completion_queue.hpp"
 
 #include <atomic>
 #include <catch2/catch.hpp>

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "na/class.hpp"
-#include "na/op.hpp"
+#include "na/core/class.hpp"
+#include "na/core/op.hpp"
 
-namespace na {
+namespace na::inline impl {
 
 // What unit tests set that otherwise the context does.
 struct OperationProbe {
@@ -22,7 +22,7 @@ struct OperationProbe {
     static void set_state(Operation& op, Operation::State s) { op.set_state(s); }
 };
 
-}  // namespace na
+}  // namespace na::inline impl
 
 namespace core_test {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core_fixture.hpp"
-#include "na/match_queue.hpp"
+#include "na/core/match_queue.hpp"
 #include "support/payload.hpp"
 
 namespace match_test {

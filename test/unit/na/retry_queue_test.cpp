@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "na/retry_queue.hpp"
+#include "na/core/retry_queue.hpp"
 
 #include <catch2/catch.hpp>
 #include <deque>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The shared waiting machinery on a source of its own: an eventfd that signals only when armed, as
 // a transport's does.
-#include "na/progress.hpp"
+#include "na/core/progress.hpp"
 
 #include <atomic>
 #include <catch2/catch.hpp>

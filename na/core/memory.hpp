@@ -12,7 +12,7 @@
 
 #include "na/plugin.hpp"
 
-namespace na {
+namespace na::inline impl {
 
 class Class;
 
@@ -58,4 +58,4 @@ class Memory {
     std::unique_ptr<plugin::Region> region_;
 };
 
-}  // namespace na
+}  // namespace na::inline impl

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace na {
+namespace na::inline impl {
 
 class Counter {
  public:
@@ -32,4 +32,4 @@ struct Counters {
     Counter peers_lost;
 };
 
-}  // namespace na
+}  // namespace na::inline impl

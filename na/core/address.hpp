@@ -15,7 +15,7 @@
 
 #include "na/plugin.hpp"
 
-namespace na {
+namespace na::inline impl {
 
 class AddressTable;
 class Class;
@@ -126,4 +126,4 @@ class AddressTable {
     std::atomic<std::size_t> dead_count_{0};
 };
 
-}  // namespace na
+}  // namespace na::inline impl

@@ -2,7 +2,7 @@
 // Matching of messages and receives for lanes on which the transport does not match.
 //
 // Unexpected: receives in the order they were posted, any source. Expected: by (source, tag). A message that comes before
-// its receive is held in memory of the core, within limits and shares (na/hold_budget.hpp): beyond them unexpected messages
+// its receive is held in memory of the core, within limits and shares (na/core/hold_budget.hpp): beyond them unexpected messages
 // stay with the plugin, and of expected ones the sender's oldest is dropped (Mercury drops them all: the receive is to be
 // posted first).
 // Guarded by the context's lock.
@@ -13,13 +13,13 @@
 #include <optional>
 #include <vector>
 
-#include "na/address.hpp"
-#include "na/counters.hpp"
-#include "na/hold_budget.hpp"
-#include "na/op.hpp"
+#include "na/core/address.hpp"
+#include "na/core/counters.hpp"
+#include "na/core/hold_budget.hpp"
+#include "na/core/op.hpp"
 #include "na/util/intrusive_list.hpp"
 
-namespace na {
+namespace na::inline impl {
 
 class MatchQueue {
  public:
@@ -129,4 +129,4 @@ class MatchQueue {
     bool hold_expected_ = true;
 };
 
-}  // namespace na
+}  // namespace na::inline impl

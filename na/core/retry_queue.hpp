@@ -7,10 +7,10 @@
 #include <memory>
 #include <unordered_map>
 
-#include "na/op.hpp"
+#include "na/core/op.hpp"
 #include "na/util/intrusive_list.hpp"
 
-namespace na {
+namespace na::inline impl {
 
 class RetryQueue {
  public:
@@ -73,4 +73,4 @@ class RetryQueue {
     std::size_t count_ = 0;
 };
 
-}  // namespace na
+}  // namespace na::inline impl

@@ -14,7 +14,7 @@
 
 #include "na/util/lock.hpp"
 
-namespace na {
+namespace na::inline impl {
 
 class CompletionQueue {
  public:
@@ -106,4 +106,4 @@ class CompletionQueue {
     Node stub_;
 };
 
-}  // namespace na
+}  // namespace na::inline impl

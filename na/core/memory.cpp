@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "na/memory.hpp"
+#include "na/core/memory.hpp"
 
 #include <new>
 
 #include <fmt/format.h>
 
-#include "na/class.hpp"
+#include "na/core/class.hpp"
 #include "na/util/bytes.hpp"
 #include "na/util/log.hpp"
 
-namespace na {
+namespace na::inline impl {
 namespace {
 
 // The core's header in front of the plugin's bytes: version, access, 2 reserved, size of the plugin's bytes, length.
@@ -158,4 +158,4 @@ Status Memory::encode(std::span<std::byte> out) {
     return Status::success;
 }
 
-}  // namespace na
+}  // namespace na::inline impl

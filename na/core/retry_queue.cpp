@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "na/retry_queue.hpp"
+#include "na/core/retry_queue.hpp"
 
 #include <new>
 
-namespace na {
+namespace na::inline impl {
 
 bool RetryQueue::push(Operation& op) noexcept {
     Queue* queue = find(op.address_);
@@ -66,4 +66,4 @@ void RetryQueue::retire(Queue& queue) noexcept {
     queues_.erase(queue.peer);
 }
 
-}  // namespace na
+}  // namespace na::inline impl

@@ -11,18 +11,18 @@
 #include <memory>
 #include <vector>
 
-#include "na/address.hpp"
-#include "na/class.hpp"
-#include "na/completion_queue.hpp"
-#include "na/counters.hpp"
-#include "na/match_queue.hpp"
-#include "na/memory.hpp"
-#include "na/op.hpp"
-#include "na/progress.hpp"
-#include "na/retry_queue.hpp"
+#include "na/core/address.hpp"
+#include "na/core/class.hpp"
+#include "na/core/completion_queue.hpp"
+#include "na/core/counters.hpp"
+#include "na/core/match_queue.hpp"
+#include "na/core/memory.hpp"
+#include "na/core/op.hpp"
+#include "na/core/progress.hpp"
+#include "na/core/retry_queue.hpp"
 #include "na/util/lock.hpp"
 
-namespace na {
+namespace na::inline impl {
 
 class Context final : public plugin::Sink {
  public:
@@ -144,4 +144,4 @@ class Context final : public plugin::Sink {
     Waiter waiter_;
 };
 
-}  // namespace na
+}  // namespace na::inline impl

@@ -12,7 +12,7 @@
 
 #include "na/result.hpp"
 
-namespace na {
+namespace na::inline impl {
 
 class Waiter {
  public:
@@ -201,4 +201,4 @@ class Waiter {
     std::atomic<std::uint64_t> wakes_{0};
 };
 
-}  // namespace na
+}  // namespace na::inline impl

@@ -11,12 +11,12 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "na/address.hpp"
-#include "na/memory.hpp"
-#include "na/op.hpp"
+#include "na/core/address.hpp"
+#include "na/core/memory.hpp"
+#include "na/core/op.hpp"
 #include "na/plugin.hpp"
 
-namespace na {
+namespace na::inline impl {
 
 class Context;
 
@@ -104,4 +104,4 @@ class Class {
     std::array<Context*, 256> contexts_{};  // guarded by contexts_mutex_
 };
 
-}  // namespace na
+}  // namespace na::inline impl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "na/class.hpp"
+#include "na/core/class.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -7,14 +7,14 @@
 
 #include <fmt/format.h>
 
-#include "na/context.hpp"
+#include "na/core/context.hpp"
 #include "na/plugin_table.hpp"
 #include "na/util/bytes.hpp"
 #include "na/util/config.hpp"
 #include "na/util/log.hpp"
 #include "na/util/uri.hpp"
 
-namespace na {
+namespace na::inline impl {
 namespace {
 
 constexpr std::size_t kPage = 4096;
@@ -285,4 +285,4 @@ void Class::reap_slow() noexcept {
     }
 }
 
-}  // namespace na
+}  // namespace na::inline impl

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "na/address.hpp"
+#include "na/core/address.hpp"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "na/class.hpp"
+#include "na/core/class.hpp"
 #include "na/util/bytes.hpp"
 #include "na/util/log.hpp"
 
-namespace na {
+namespace na::inline impl {
 
 Address::Address(Class& cls, std::unique_ptr<plugin::Peer> peer, std::string identity, bool threaded)
     : cls_(&cls), peer_(std::move(peer)), identity_(std::move(identity)), threaded_(threaded) {
@@ -139,4 +139,4 @@ std::size_t AddressTable::referenced() const {
     }));
 }
 
-}  // namespace na
+}  // namespace na::inline impl

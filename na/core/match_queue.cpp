@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "na/match_queue.hpp"
+#include "na/core/match_queue.hpp"
 
 #include <cstring>
 #include <new>
 
-namespace na {
+namespace na::inline impl {
 namespace {
 
 constexpr std::size_t kFirstBuckets = 256;
@@ -457,4 +457,4 @@ bool MatchQueue::deliver(Held& held, Operation& op) noexcept {
     return true;
 }
 
-}  // namespace na
+}  // namespace na::inline impl

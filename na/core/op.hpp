@@ -11,7 +11,7 @@
 #include "na/plugin.hpp"
 #include "na/util/intrusive_list.hpp"
 
-namespace na {
+namespace na::inline impl {
 
 class Context;
 class Address;
@@ -87,4 +87,4 @@ class Operation : public Op, public Landing {
     util::ListHook hook_;            // retry queue or match queue
 };
 
-}  // namespace na
+}  // namespace na::inline impl

@@ -13,11 +13,11 @@
 #include <memory>
 #include <vector>
 
-#include "na/address.hpp"
-#include "na/op.hpp"
+#include "na/core/address.hpp"
+#include "na/core/op.hpp"
 #include "na/util/intrusive_list.hpp"
 
-namespace na {
+namespace na::inline impl {
 
 class HoldShare;
 
@@ -87,4 +87,4 @@ class HoldBudget {
     std::vector<std::unique_ptr<HoldShare>> shares_;
 };
 
-}  // namespace na
+}  // namespace na::inline impl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "na/context.hpp"
+#include "na/core/context.hpp"
 
 #include <algorithm>
 #include <mutex>
@@ -9,7 +9,7 @@
 #include "na/util/config.hpp"
 #include "na/util/log.hpp"
 
-namespace na {
+namespace na::inline impl {
 
 using plugin::Posted;
 using State = Operation::State;
@@ -575,4 +575,4 @@ void Context::drop(plugin::Peer& peer) noexcept {
     }
 }
 
-}  // namespace na
+}  // namespace na::inline impl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "na/progress.hpp"
+#include "na/core/progress.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -13,7 +13,7 @@
 
 #include "na/util/log.hpp"
 
-namespace na {
+namespace na::inline impl {
 
 Waiter::~Waiter() {
     if (event_ >= 0) {
@@ -114,4 +114,4 @@ void Waiter::pause(std::chrono::microseconds length) noexcept {
     nanosleep(&time, nullptr);
 }
 
-}  // namespace na
+}  // namespace na::inline impl

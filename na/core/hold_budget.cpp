@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "na/hold_budget.hpp"
+#include "na/core/hold_budget.hpp"
 
 #include <algorithm>
 #include <new>
 #include <utility>
 
-namespace na {
+namespace na::inline impl {
 namespace {
 
 constexpr std::size_t kFirstBuckets = 64;
@@ -142,4 +142,4 @@ void HoldBudget::grow() noexcept {
     }
 }
 
-}  // namespace na
+}  // namespace na::inline impl
