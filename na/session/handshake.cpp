@@ -45,6 +45,7 @@ void Engine::forget_session(Link& link) noexcept {
     }
     link.state = Link::State::idle;
     link.offer = link.their_offer = link.out_cookie = 0;
+    link.gave_way = false;
     link.blocked_since = link.probe_end = link.next_probe = link.no_way_since = 0;
     link.probe.reset();
     link.answered = false;
@@ -77,6 +78,7 @@ void Engine::greet(Link& link) noexcept {
         return;
     }
     link.state = Link::State::greeting;
+    link.gave_way = false;
     link.due |= Link::kHello;
     link.call_interval = kFirstCall;
     link.next_call = now_ns() + kFirstCall;
@@ -181,11 +183,12 @@ bool Engine::flush(Link& link) noexcept {
         link.due &= static_cast<std::uint8_t>(~bit);
         return true;
     };
+    // A confirmation before a welcome: a peer that hears both takes the session that stands here.
     if (!send(Link::kReset, Kind::reset, link.reset_cookie, 0) ||
+        !send(Link::kConfirm, Kind::confirm, link.out_cookie, link.offer) ||
         !send(Link::kWelcome, Kind::welcome, link.welcome_offer,
               local_.secret.hash(link.address.identity(), link.target, link.welcome_offer)) ||
         !send(Link::kHello, Kind::hello, 0, link.offer) ||
-        !send(Link::kConfirm, Kind::confirm, link.out_cookie, link.offer) ||
         !send(Link::kCheck, Kind::check, link.out_cookie, 0)) {
         return false;
     }
@@ -262,10 +265,11 @@ void Engine::on_hello(const Card& card) {
             work(*link);
             return;
         }
-        set_cookie(*link, 0);
-        link->offer = 0;
-        link->due &= static_cast<std::uint8_t>(~Link::kHello);
-        link->next_call = now_ns() + kYield;
+        // Once, and our own greeting counts nevertheless: anybody may greet in the peer's name.
+        if (!std::exchange(link->gave_way, true)) {
+            link->due &= static_cast<std::uint8_t>(~Link::kHello);
+            link->next_call = now_ns() + kYield;
+        }
     }
     link->welcome_offer = card.number;
     link->due |= Link::kWelcome;

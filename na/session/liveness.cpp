@@ -128,13 +128,8 @@ void Engine::check_link(Link& link, std::int64_t now) {
     if (link.state == Link::State::greeting && now >= link.next_call) {
         link.call_interval = std::min(link.call_interval * 2, kCall);
         link.next_call = now + link.call_interval;
-        if (link.offer == 0) {  // we yielded to a hello that led nowhere
-            link.state = Link::State::idle;
-            greet(link);
-        } else {
-            link.due |= Link::kHello;
-            flush(link);
-        }
+        link.due |= Link::kHello;
+        flush(link);
     } else if (link.state == Link::State::up && now - link.heard > kCall && now >= link.next_call) {
         link.next_call = now + kCall;
         link.due |= Link::kCheck;

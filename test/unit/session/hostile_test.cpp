@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What strangers send.
+#include <chrono>
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -256,4 +257,29 @@ TEST_CASE("random bytes behind a header harm nobody") {
     }
     CHECK(n->stat("session_links") <= 1025);
     CHECK(n.lost.empty());
+}
+
+TEST_CASE("greetings in somebody's name keep nobody from meeting him") {
+    // Both orders: who gives way to a greeting, and who does not.
+    for (const bool smaller : {false, true}) {
+        Net net;
+        Node a(net, smaller ? 1000 : 3000), b(net, 2000);
+        std::uint64_t offer = 1;
+        TestOp op;
+        Posted posted = b.post(op, a, "x");
+        CHECK(support::until_for(
+            std::chrono::seconds(5),
+            [&] {
+                posted = b.post(op, a, "x");
+                return posted.what != Posted::What::again;
+            },
+            [&] {
+                const std::string name = a.local.address.identity();
+                b->inbox.push_front(control(Kind::hello, 0, card_of(name, ++offer)));
+            },
+            [&] { b.progress(); }, [&] { a.progress(); }));
+        CHECK(posted.what == Posted::What::done);
+        CHECK(b.lost.empty());
+        CHECK(a.lost.empty());
+    }
 }
