@@ -261,6 +261,7 @@ class Engine : public plugin::Context {
     bool deliver(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes);
     void deliver_held(Link& link);
     void took(Link& link, std::size_t lane) noexcept;
+    void leave_over(Link& link, std::size_t lane) noexcept;
     // Counts that cannot be are not taken.
     static void acknowledged(Link& link, const Header& h) noexcept {
         for (std::size_t l = 0; l < kLanes; ++l) {

@@ -53,6 +53,7 @@ void Engine::forget_session(Link& link) noexcept {
         ~(Link::kHello | Link::kConfirm | Link::kCheck | Link::kCredit | Link::kBye));
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
         link.sent[lane] = link.acked[lane] = link.taken[lane] = link.told[lane] = 0;
+        leave_over(link, lane);
     }
     leave(link);
     if (last_ == &link) {

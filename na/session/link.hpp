@@ -74,6 +74,7 @@ struct Link {
     std::uint16_t taken[kLanes] = {0, 0};  // of those received
     std::uint16_t told[kLanes] = {0, 0};   // of those taken
     std::deque<Held> held[kLanes];
+    std::size_t left_over[kLanes] = {0, 0};  // of those held, the first: of sessions that ended
 
     // With the library: those with an operation are the engine's, others the transport's.
     util::IntrusiveList<Request, &Request::hook> requests;

@@ -137,8 +137,8 @@ void Engine::sort(std::span<const std::byte> bytes) {
         link = last_ = it->second;
     }
     const auto lane = static_cast<std::size_t>(h.kind);
-    if (bytes.size() > local_.caps.max_message[lane] || link->held[lane].size() >= local_.window)
-        [[unlikely]] {
+    if (bytes.size() > local_.caps.max_message[lane] ||
+        link->held[lane].size() - link->left_over[lane] >= local_.window) [[unlikely]] {
         malformed("a message larger than allowed, or without credit");
         return;
     }
@@ -151,6 +151,7 @@ void Engine::sort(std::span<const std::byte> bytes) {
 void Engine::take(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes) {
     auto& held = link.held[static_cast<std::size_t>(lane)];
     if (held.empty() && deliver(link, lane, tag, bytes)) [[likely]] {
+        took(link, static_cast<std::size_t>(lane));
         return;
     }
     try {
@@ -170,7 +171,6 @@ void Engine::take(Link& link, Lane lane, std::uint32_t tag, std::span<const std:
 // False: the core has no room now.
 bool Engine::deliver(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes) {
     if (link.peer == nullptr && !attach(link)) [[unlikely]] {
-        took(link, static_cast<std::size_t>(lane));
         sink_.dropped("a message of a peer that there is no room to know");
         return true;
     }
@@ -182,7 +182,6 @@ bool Engine::deliver(Link& link, Lane lane, std::uint32_t tag, std::span<const s
         std::memcpy(arrival->data, bytes.data(), bytes.size());
     }
     sink_.finish(arrival, Status::success);
-    took(link, static_cast<std::size_t>(lane));
     return true;
 }
 
@@ -192,8 +191,26 @@ void Engine::deliver_held(Link& link) {
         while (!held.empty() && deliver(link, static_cast<Lane>(lane), held.front().tag,
                                         {held.front().bytes.get(), held.front().size})) {
             held.pop_front();
+            if (link.left_over[lane] != 0) {
+                --link.left_over[lane];
+            } else {
+                took(link, lane);
+            }
         }
     }
+}
+
+// The session ends. What it has brought is delivered all the same, before what the next one brings
+// and without its credit; of a peer that begins anew again and again no more than a window is kept.
+void Engine::leave_over(Link& link, std::size_t lane) noexcept {
+    auto& held = link.held[lane];
+    if (held.size() > local_.window) {
+        sink_.dropped("messages of an ended session that there was no room for");
+        while (held.size() > local_.window) {
+            held.pop_front();
+        }
+    }
+    link.left_over[lane] = held.size();
 }
 
 // Told with the next message; by a message of its own before the peer has to stop.

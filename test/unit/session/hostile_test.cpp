@@ -283,3 +283,28 @@ TEST_CASE("greetings in somebody's name keep nobody from meeting him") {
         CHECK(a.lost.empty());
     }
 }
+
+TEST_CASE("what is kept of one peer is bounded, however often it begins anew") {
+    Net net;
+    Node n(net, 1000);
+    Stranger s(net, 2000);
+    n.room = false;
+    const std::size_t window = n.local.window;
+    for (std::uint64_t offer = 1; offer < 20; ++offer) {
+        n->inbox.push_back(control(Kind::hello, 0, card_of(s.identity(), offer)));
+        n.progress();
+        Header h;
+        Card card;
+        REQUIRE(s.heard(Kind::welcome, h, card));
+        n->inbox.push_back(control(Kind::confirm, card.number, card_of(s.identity(), offer)));
+        for (std::size_t i = 0; i < window; ++i) {
+            n->inbox.push_back(data({.cookie = card.number}));
+        }
+        n.progress();
+    }
+    CHECK(n->stat("session_begun") == 19);
+    n.room = true;
+    n.progress();
+    CHECK(n.messages.size() <= 2 * window);
+    CHECK(n.was_dropped("messages of an ended session that there was no room for"));
+}

@@ -283,6 +283,42 @@ TEST_CASE("a successor that greets ends the session with the former one") {
     CHECK(a->stat("session_links") == 1);
 }
 
+TEST_CASE("what a former session left is delivered, and costs its successor nothing") {
+    Net net;
+    Node a(net, 1000);
+    auto b = std::make_unique<Node>(net, 2000);
+    TestOp op;
+    a.room = false;
+    const std::size_t window = a.local.window;
+    for (std::size_t i = 0; i < window; ++i) {
+        REQUIRE(b->send(op, a, "old"));
+    }
+    REQUIRE(settle([&] { return held(a) == window; }, a, *b));
+    const bool dies = GENERATE(true, false);
+    (*b)->killed = dies;
+    b.reset();
+    Node successor(net, 2000);
+    for (std::size_t i = 0; i < window; ++i) {
+        REQUIRE(successor.send(op, a, "new"));
+    }
+    REQUIRE(settle([&] { return held(a) == 2 * window; }, a, successor));
+    CHECK(a.drops.empty());
+    a.room = true;
+    REQUIRE(settle([&] { return a.messages.size() == 2 * window; }, a, successor));
+    CHECK(a.messages.front().text == "old");
+    CHECK(a.messages[window - 1].text == "old");
+    CHECK(a.messages[window].text == "new");
+    CHECK(a.messages.back().text == "new");
+    // The credit is what it would be otherwise: a window, and no more.
+    a.room = false;
+    for (std::size_t i = 0; i < window; ++i) {
+        REQUIRE(successor.send(op, a, "newer"));
+    }
+    REQUIRE(settle([&] { return held(a) == 3 * window; }, a, successor));
+    CHECK(successor.post(op, a, "too many").what == Posted::What::again);
+    CHECK(a.drops.empty());
+}
+
 TEST_CASE("links go with what they were for") {
     Net net;
     Node a(net, 1000), b(net, 2000);
