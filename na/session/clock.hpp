@@ -14,4 +14,8 @@ inline std::int64_t now_ns() noexcept {
     return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
+inline std::int64_t now_us() noexcept {
+    return now_ns() / 1000;
+}
+
 }  // namespace na::session

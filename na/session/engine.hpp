@@ -246,10 +246,11 @@ class Engine : public plugin::Context {
     void knows(Link& link) noexcept;
     bool other_link_up(const Link& link) const noexcept;
     bool flush(Link& link) noexcept;
-    bool send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint64_t number) noexcept;
+    bool send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint64_t number,
+                      std::uint32_t stamp) noexcept;
     void arrived_control(const Header& h, std::span<const std::byte> rest);
     void on_hello(const Card& card);
-    void on_welcome(Link& link, const Card& card) noexcept;
+    void on_welcome(Link& link, const Header& h, const Card& card) noexcept;
     void on_confirm(const Header& h, const Card& card);
     void on_check(const Header& h, const Card& card);
     void on_reset(const Header& h, const Card& card);

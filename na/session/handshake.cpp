@@ -15,7 +15,8 @@ namespace {
 constexpr std::int64_t kFirstCall = 10'000'000;  // ns
 constexpr std::int64_t kYield =
     300'000'000;  // ns: how long another one's hello has time to lead to a session
-constexpr std::int64_t kAbsent = 200'000'000;  // ns
+constexpr std::int64_t kAbsent = 200'000'000;       // ns
+constexpr std::uint32_t kWelcomeLife = 60'000'000;  // us: how long a welcome may be confirmed
 
 // Whose hello is answered when both say hello: the smaller one's.
 bool comes_first(const Address& a, std::uint8_t a_context, const Address& b,
@@ -139,10 +140,11 @@ bool Engine::other_link_up(const Link& link) const noexcept {
 
 // --- messages of our own
 
-bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie,
-                          std::uint64_t number) noexcept {
+bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint64_t number,
+                          std::uint32_t stamp) noexcept {
     std::byte bytes[kMaxControl];
     Header{.cookie = cookie,
+           .tag = stamp,
            .kind = kind,
            .target = link.target,
            .taken = {link.taken[0], link.taken[1]}}
@@ -173,22 +175,26 @@ bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie,
 
 // Sends what is due; false: not all of it yet.
 bool Engine::flush(Link& link) noexcept {
-    const auto send = [&](Link::Due bit, Kind kind, std::uint64_t cookie, std::uint64_t number) {
+    const auto send = [&](Link::Due bit, Kind kind, std::uint64_t cookie, std::uint64_t number,
+                          std::uint32_t stamp = 0) {
         if ((link.due & bit) == 0) {
             return true;
         }
-        if (!send_control(link, kind, cookie, number)) {
+        if (!send_control(link, kind, cookie, number, stamp)) {
             work(link);
             return false;
         }
         link.due &= static_cast<std::uint8_t>(~bit);
         return true;
     };
+    const auto now = static_cast<std::uint32_t>(now_us());
     // A confirmation before a welcome: a peer that hears both takes the session that stands here.
     if (!send(Link::kReset, Kind::reset, link.reset_cookie, 0) ||
-        !send(Link::kConfirm, Kind::confirm, link.out_cookie, link.offer) ||
+        !send(Link::kConfirm, Kind::confirm, link.out_cookie, link.offer, link.stamp) ||
         !send(Link::kWelcome, Kind::welcome, link.welcome_offer,
-              local_.secret.hash(link.address.identity(), link.target, link.welcome_offer)) ||
+              welcome_cookie(local_.secret, link.address.identity(), link.target,
+                             link.welcome_offer, now),
+              now) ||
         !send(Link::kHello, Kind::hello, 0, link.offer) ||
         !send(Link::kCheck, Kind::check, link.out_cookie, 0)) {
         return false;
@@ -237,7 +243,7 @@ void Engine::arrived_control(const Header& h, std::span<const std::byte> rest) {
         case Kind::welcome:
             if (link != nullptr && link->address.identity() == card.identity &&
                 link->target == card.context) {
-                on_welcome(*link, card);
+                on_welcome(*link, h, card);
             }
             break;
         case Kind::confirm:
@@ -277,7 +283,7 @@ void Engine::on_hello(const Card& card) {
     flush(*link);
 }
 
-void Engine::on_welcome(Link& link, const Card& card) noexcept {
+void Engine::on_welcome(Link& link, const Header& h, const Card& card) noexcept {
     if (link.state != Link::State::greeting || link.offer == 0) {
         return;
     }
@@ -285,6 +291,8 @@ void Engine::on_welcome(Link& link, const Card& card) noexcept {
     link.met = true;
     link.state = Link::State::up;
     knows(link);
+    link.begun = now_us();
+    link.stamp = h.tag;
     link.out_cookie = card.number;
     link.window = card.window;
     if (link.peer != nullptr) {
@@ -299,12 +307,22 @@ void Engine::on_welcome(Link& link, const Card& card) noexcept {
 }
 
 void Engine::on_confirm(const Header& h, const Card& card) {
-    if (local_.secret.hash(card.identity, card.context, card.number) != h.cookie) {
+    if (welcome_cookie(local_.secret, card.identity, card.context, card.number, h.tag) !=
+        h.cookie) {
         malformed("a confirmation that does not fit");
         return;
     }
     Link* link = stranger(card);
     if (link == nullptr || (link->state == Link::State::up && link->their_offer == card.number)) {
+        return;
+    }
+    const std::int64_t now = now_us();
+    const std::uint32_t age = static_cast<std::uint32_t>(now) - h.tag;
+    if (age > kWelcomeLife || now - age <= link->begun) {
+        malformed("a confirmation that comes too late");
+        link->reset_cookie = h.cookie;  // who sent it in good faith believes in a session
+        link->due |= Link::kReset;
+        flush(*link);
         return;
     }
     if (link->state == Link::State::up) {
@@ -324,6 +342,7 @@ void Engine::on_confirm(const Header& h, const Card& card) {
     no_stranger(*link);
     ++stats_.sessions;
     link->met = true;
+    link->begun = now;
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
         link->sent[lane] = link->acked[lane] = link->taken[lane] = link->told[lane] = 0;
         link->max_message[lane] = card.max_message[lane];

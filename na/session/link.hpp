@@ -63,6 +63,8 @@ struct Link {
     std::uint64_t out_cookie = 0;     // what the peer wants to see
     std::uint64_t in_cookie = 0;      // what it writes; key in the context's table while not 0
     std::uint64_t offer = 0;          // ours, while greeting
+    std::uint32_t stamp = 0;          // of the welcome, to be repeated
+    std::int64_t begun = 0;           // when the last session began; now_us()
     bool gave_way = false;            // while greeting: to the peer's greeting, once
     std::uint64_t their_offer = 0;    // of a session that the peer began
     std::uint64_t welcome_offer = 0;  // to be answered

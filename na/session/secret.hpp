@@ -79,4 +79,11 @@ class Secret {
     const std::uint64_t k1_;
 };
 
+// What a welcome gives to who greeted with `offer`; `stamp`: when, Header::tag (wire.hpp).
+inline std::uint64_t welcome_cookie(const Secret& secret, std::string_view identity,
+                                    std::uint8_t context, std::uint64_t offer,
+                                    std::uint32_t stamp) noexcept {
+    return secret.hash(identity, std::uint64_t{stamp} << 8 | context, offer);
+}
+
 }  // namespace na::session

@@ -8,10 +8,14 @@
 //
 //   A                                         B
 //   hello   {offer, card of A}           ->        B stores nothing but where to send the answer
-//           <-  welcome {to: offer; cookie}        cookie = keyed hash of (A, offer): proves that A
-//           received this
-//   confirm {to: cookie; offer, card of A} ->      B checks the hash: the session is there, B may
-//   send to `offer` data    {to: cookie} ...             ->
+//           <-  welcome {to: offer; cookie, stamp} cookie = keyed hash of (A, offer, stamp): proves
+//                                                  that A received this
+//   confirm {to: cookie; offer, stamp, card} ->    B checks the hash: the session is there, B may
+//   data    {to: cookie} ...             ->        send to `offer`
+//
+// The stamp is the time of the welcome, by B's clock: a confirmation is good for a while only, and
+// not against a session that has begun since. So who had an address cannot speak for who has it
+// now.
 //
 // Flow control: each side counts per lane what it took (handed to the core), modulo 2^16, and tells
 // it in every header; at most a window of messages is under way. That bounds what a receiver has to
@@ -29,7 +33,7 @@
 
 namespace na::session {
 
-inline constexpr std::uint8_t kWireVersion = 1;
+inline constexpr std::uint8_t kWireVersion = 2;
 
 enum class Kind : std::uint8_t {
     unexpected,  // data, as Lane
@@ -53,7 +57,7 @@ struct Header {
     static constexpr std::size_t kSize = 24;
 
     std::uint64_t cookie = 0;
-    std::uint32_t tag = 0;
+    std::uint32_t tag = 0;  // of data; of welcome and confirm the stamp
     std::uint8_t version = kWireVersion;
     Kind kind = Kind::unexpected;
     std::uint8_t target = 0;  // context of the receiver

@@ -55,7 +55,7 @@ Session begin(Stranger& s, Node& n) {
     REQUIRE(s.heard(Kind::welcome, h, card));
     CHECK(h.cookie == kOffer);
     const std::uint64_t cookie = card.number;
-    n->inbox.push_back(control(Kind::confirm, cookie, card_of(s.identity(), kOffer)));
+    n->inbox.push_back(control(Kind::confirm, cookie, card_of(s.identity(), kOffer), 0, h.tag));
     n.progress();
     CHECK(n->stat("session_begun") == 1);
     return {.out = cookie, .in = kOffer};
@@ -284,6 +284,68 @@ TEST_CASE("greetings in somebody's name keep nobody from meeting him") {
     }
 }
 
+TEST_CASE("who has left an address does not come back in the name of its successor") {
+    Net net;
+    Node n(net, 1000);
+    constexpr std::uint64_t kOffers[] = {98, 99};
+    Bytes confirmations[2];
+    {
+        Stranger former(net, 2000);
+        for (const int i : {0, 1}) {
+            n->inbox.push_back(control(Kind::hello, 0, card_of(former.identity(), kOffers[i])));
+            n.progress();
+            Header h;
+            Card card;
+            REQUIRE(former.heard(Kind::welcome, h, card));
+            confirmations[i] = control(Kind::confirm, card.number,
+                                       card_of(former.identity(), kOffers[i]), 0, h.tag);
+        }
+        n->inbox.push_back(confirmations[0]);
+        n.progress();
+        CHECK(n->stat("session_begun") == 1);
+        former.node->killed = true;
+    }
+    Node successor(net, 2000);
+    TestOp op;
+    REQUIRE(successor.send(op, n, "x"));
+    REQUIRE(settle([&] { return n.messages.size() == 1; }, n, successor));
+    CHECK(n->stat("session_begun") == 2);
+    for (const Bytes& confirmation : confirmations) {
+        n->inbox.push_back(confirmation);
+        n.progress();
+    }
+    CHECK(n->stat("session_begun") == 2);
+    REQUIRE(successor.send(op, n, "y"));
+    REQUIRE(settle([&] { return n.messages.size() == 2; }, n, successor));
+}
+
+TEST_CASE("an answer to a greeting is good for a while only") {
+    Net net;
+    Node n(net, 1000);
+    Stranger s(net, 2000);
+    n->inbox.push_back(control(Kind::hello, 0, card_of(s.identity(), 99)));
+    n.progress();
+    Header h;
+    Card card;
+    REQUIRE(s.heard(Kind::welcome, h, card));
+    // As if it had been given two minutes ago, or came from the future.
+    for (const std::uint32_t stamp : {h.tag - 120'000'000, h.tag + 120'000'000}) {
+        const std::uint64_t cookie =
+            na::session::welcome_cookie(n.local.secret, s.identity(), 0, 99, stamp);
+        n->inbox.push_back(control(Kind::confirm, cookie, card_of(s.identity(), 99), 0, stamp));
+        n.progress();
+        CHECK(n->stat("session_begun") == 0);
+        // Who believed in it hears that there is no session.
+        Header answer;
+        Card none;
+        REQUIRE(s.heard(Kind::reset, answer, none));
+        CHECK(answer.cookie == cookie);
+    }
+    n->inbox.push_back(control(Kind::confirm, card.number, card_of(s.identity(), 99), 0, h.tag));
+    n.progress();
+    CHECK(n->stat("session_begun") == 1);
+}
+
 TEST_CASE("what is kept of one peer is bounded, however often it begins anew") {
     Net net;
     Node n(net, 1000);
@@ -296,7 +358,8 @@ TEST_CASE("what is kept of one peer is bounded, however often it begins anew") {
         Header h;
         Card card;
         REQUIRE(s.heard(Kind::welcome, h, card));
-        n->inbox.push_back(control(Kind::confirm, card.number, card_of(s.identity(), offer)));
+        n->inbox.push_back(
+            control(Kind::confirm, card.number, card_of(s.identity(), offer), 0, h.tag));
         for (std::size_t i = 0; i < window; ++i) {
             n->inbox.push_back(data({.cookie = card.number}));
         }

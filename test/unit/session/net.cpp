@@ -11,9 +11,10 @@ Address address_of(std::uint16_t port, std::string_view ip) {
     return Address::of_ip({.address = *na::util::IpAddress::parse(ip), .port = port});
 }
 
-Bytes control(Kind kind, std::uint64_t cookie, const Card& card, std::uint8_t target) {
+Bytes control(Kind kind, std::uint64_t cookie, const Card& card, std::uint8_t target,
+              std::uint32_t tag) {
     Bytes bytes(na::session::kMaxControl);
-    Header{.cookie = cookie, .kind = kind, .target = target}.write(bytes.data());
+    Header{.cookie = cookie, .tag = tag, .kind = kind, .target = target}.write(bytes.data());
     const std::size_t n = card.write(std::span(bytes).subspan(Header::kSize));
     bytes.resize(Header::kSize + n);
     return bytes;

@@ -149,7 +149,8 @@ bool settle(Done&& done, Nodes&... nodes) {
 }
 
 // A message of the engine, as a stranger may make it up.
-Bytes control(Kind kind, std::uint64_t cookie, const Card& card, std::uint8_t target = 0);
+Bytes control(Kind kind, std::uint64_t cookie, const Card& card, std::uint8_t target = 0,
+              std::uint32_t tag = 0);
 Address address_of(std::uint16_t port, std::string_view ip = "192.0.2.1");
 
 }  // namespace session_test
