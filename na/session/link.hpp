@@ -50,7 +50,7 @@ struct Link {
     bool self = false;
     bool holds_source = false;  // a reference from Sink::source()
     bool refused = false;       // the core did not want to know the peer: said once
-    bool wants = false;         // a post was answered `again`
+    bool wants = false;         // a post was answered `again` since the last look
     bool doomed = false;        // to be ended in progress()
     bool dying = false;
     bool audited = false;  // asked for a sign of life, though nobody waits for it

@@ -96,6 +96,8 @@ void Engine::look_around(std::int64_t now) {
         const bool matters = link->audited || link->awaited != 0 || link->wants ||
                              !link->requests.empty() || link->due != 0 ||
                              link->state == Link::State::greeting;
+        // The next post that finds no room says it again; one that was canceled does not.
+        link->wants = false;
         if (!matters) {
             util::IntrusiveList<Link, &Link::watched>::remove(*link);
         } else if (!link->dying) {

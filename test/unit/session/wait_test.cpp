@@ -112,6 +112,26 @@ TEST_CASE("while an answer is awaited the sleep is short") {
                            }));
 }
 
+TEST_CASE("who does not want any more sleeps well") {
+    Net net;
+    Node a(net, 1000), b(net, 2000);
+    b.room = false;
+    TestOp op;
+    for (std::size_t i = 0; i < a.local.window; ++i) {
+        REQUIRE(a.send(op, b, "x"));
+    }
+    // No credit; then it is canceled, which concerns the core alone.
+    CHECK(a.post(op, b, "x").what == Posted::What::again);
+    REQUIRE(settle(
+        [&] {
+            while (!a->arm()) {
+                a.progress();
+            }
+            return !readable(a->wait_fd(), 500);
+        },
+        a));
+}
+
 TEST_CASE("never sleeping: there is nothing to wait on") {
     Net net;
     na::InitInfo info;
