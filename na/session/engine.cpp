@@ -219,11 +219,17 @@ void Engine::look_at_fds(std::int64_t now) {
 
 void Engine::stats(std::vector<plugin::Stat>& out) const {
     const plugin::Stat list[] = {
-        {"session_received", stats_.received},   {"session_held", stats_.held},
-        {"session_control", stats_.control},     {"session_blocked", stats_.blocked},
-        {"session_no_credit", stats_.no_credit}, {"session_begun", stats_.sessions},
-        {"session_lost", stats_.lost},           {"session_probes", stats_.probes},
-        {"session_checks", stats_.checks},       {"session_bad_input", stats_.bad_input},
+        {"session_received", stats_.received},
+        {"session_held", stats_.held},
+        {"session_control", stats_.control},
+        {"session_blocked", stats_.blocked},
+        {"session_no_credit", stats_.no_credit},
+        {"session_begun", stats_.sessions},
+        {"session_lost", stats_.lost},
+        {"session_probes", stats_.probes},
+        {"session_checks", stats_.checks},
+        {"session_bad_input", stats_.bad_input},
+        {"session_turned_away", stats_.turned_away},
         {"session_links", links_.size()},
     };
     out.insert(out.end(), std::begin(list), std::end(list));

@@ -57,6 +57,9 @@ struct Traits {
     int library_fd = -1;
     // Between looks at descriptors of watch_fd(), while nobody sleeps; ns.
     std::int64_t fd_interval = 0;
+    // Links to peers that have said hello and nothing more: what each costs is the transport's to
+    // know.
+    std::size_t max_strangers = 1024;
 };
 
 // Has a descriptor that watch_fd() knows.
@@ -324,6 +327,7 @@ class Engine : public plugin::Context {
         std::uint64_t probes = 0;
         std::uint64_t checks = 0;
         std::uint64_t bad_input = 0;
+        std::uint64_t turned_away = 0;
     } stats_;
 };
 

@@ -85,6 +85,7 @@ struct Link {
     std::uint32_t awaited = 0;       // expected receives that the core has posted for this peer
     std::int64_t heard = 0;          // last message; 0: since the last look
     std::int64_t next_call = 0;      // hello or check
+    std::int64_t met_at = 0;         // a stranger: when it first was heard of
     std::int64_t absent_until = 0;   // nobody was there a moment ago
     std::int64_t call_interval = 0;  // between hellos
     std::int64_t blocked_since = 0;  // the transport does not get through; 0: it does

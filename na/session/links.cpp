@@ -10,8 +10,9 @@
 namespace na::session {
 namespace {
 
-// Links to peers that said hello and nothing more.
-constexpr std::size_t kMaxStrangers = 1024;
+// A stranger has that long to become a peer before others take its place: else a crowd that comes
+// at once would only drive each other out.
+constexpr std::int64_t kStrangersTime = 100 * kMs;
 
 std::string link_key(std::string_view identity, std::uint8_t target) {
     std::string key(identity);
@@ -60,8 +61,12 @@ Link* Engine::stranger(const Card& card) {
         malformed("a greeting with an address that cannot be");
         return nullptr;
     }
-    if (stranger_count_ >= kMaxStrangers) {
+    if (stranger_count_ >= traits_.max_strangers) {
         Link& oldest = *strangers_.front();
+        if (now_ns() - oldest.met_at < kStrangersTime) {
+            ++stats_.turned_away;  // it will greet again
+            return nullptr;
+        }
         no_stranger(oldest);
         forget_session(oldest);
         oldest.due = 0;
@@ -70,6 +75,7 @@ Link* Engine::stranger(const Card& card) {
     auto link = make_link(std::move(*address), card.context);
     Link& made = *link;
     links_.emplace(link_key(card.identity, card.context), std::move(link));
+    made.met_at = now_ns();
     strangers_.push_back(made);
     ++stranger_count_;
     return &made;

@@ -129,7 +129,10 @@ void Engine::check_link(Link& link, std::int64_t now) {
     }
     if (link.state == Link::State::greeting && now >= link.next_call) {
         link.call_interval = std::min(link.call_interval * 2, kCall);
-        link.next_call = now + link.call_interval;
+        // Not all at the same time where many have begun together.
+        link.next_call = now + link.call_interval / 2 +
+                         static_cast<std::int64_t>(
+                             random_number() % static_cast<std::uint64_t>(link.call_interval / 2));
         link.due |= Link::kHello;
         flush(link);
     } else if (link.state == Link::State::up && now - link.heard > kCall && now >= link.next_call) {

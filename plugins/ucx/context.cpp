@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <sys/epoll.h>
+#include <sys/resource.h>
 
 #include "na/util/log.hpp"
 
@@ -20,8 +21,20 @@ constexpr std::int64_t kCloseLimit = 500'000'000;  // ns: and for UCX to close e
 constexpr unsigned kLastWords = 256;           // polls for what a process has sent before it ended
 constexpr std::int64_t kFdInterval = 200'000;  // ns
 
+// A stranger costs two descriptors while it is looked for where it says it is: whoever makes
+// strangers up shall not use up what the process has.
+std::size_t max_strangers() noexcept {
+    constexpr rlim_t kShare = 16;
+    rlimit files{};
+    const bool known = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY;
+    return known ? std::clamp<std::size_t>(files.rlim_cur / kShare, 16, 1024) : 1024;
+}
+
 session::Traits traits_of(int fd) noexcept {
-    return {.port_is_tcp = true, .library_fd = fd, .fd_interval = kFdInterval};
+    return {.port_is_tcp = true,
+            .library_fd = fd,
+            .fd_interval = kFdInterval,
+            .max_strangers = max_strangers()};
 }
 
 bool handle(ucp_worker_h worker, unsigned id, ucp_am_recv_callback_t call, void* context) noexcept {

@@ -126,7 +126,7 @@ TEST_CASE("greetings from addresses that cannot be are dropped") {
     CHECK(n->stat("session_links") == 0);
 }
 
-TEST_CASE("strangers are bounded, and the oldest goes first") {
+TEST_CASE("strangers are bounded, and nobody stays for ever") {
     Net net;
     Node n(net, 1000);
     constexpr std::size_t kLimit = 1024;
@@ -141,10 +141,22 @@ TEST_CASE("strangers are bounded, and the oldest goes first") {
         n.progress();
         REQUIRE(n->stat("session_links") <= kLimit + 1);
     }
-    // Who receives where he says is served all the same.
-    first.node->inbox.clear();
-    begin(first, n);
+    // Who receives where he says is served all the same, as soon as the others have had their time.
+    Header h;
+    Card card;
+    REQUIRE(settle(
+        [&] {
+            n->inbox.push_back(control(Kind::hello, 0, card_of(first.identity(), 99)));
+            n.progress();
+            return first.heard(Kind::welcome, h, card) && h.cookie == 99;
+        },
+        n));
+    n->inbox.push_back(
+        control(Kind::confirm, card.number, card_of(first.identity(), 99), 0, h.tag));
+    n.progress();
+    CHECK(n->stat("session_begun") == 1);
     CHECK(n.references == 1);
+    CHECK(n->stat("session_turned_away") > 0);
 }
 
 TEST_CASE("who has no credit is not listened to") {
@@ -344,6 +356,17 @@ TEST_CASE("an answer to a greeting is good for a while only") {
     n->inbox.push_back(control(Kind::confirm, card.number, card_of(s.identity(), 99), 0, h.tag));
     n.progress();
     CHECK(n->stat("session_begun") == 1);
+}
+
+TEST_CASE("a transport says how many strangers it can bear") {
+    Net net;
+    Node n(net, 1000, 0, {}, {.max_strangers = 8});
+    for (std::size_t i = 0; i < 100; ++i) {
+        const auto port = static_cast<std::uint16_t>(10'000 + i);
+        n->inbox.push_back(control(Kind::hello, 0, card_of(address_of(port).identity())));
+        n.progress();
+        REQUIRE(n->stat("session_links") <= 9);
+    }
 }
 
 TEST_CASE("what is kept of one peer is bounded, however often it begins anew") {

@@ -55,6 +55,13 @@ Posted Transport::transmit(na::session::Link& link, std::span<const std::byte> b
         return Posted::again();
     }
     unblocked(link);
+    if (way_takes.count() != 0) {
+        const auto now = std::chrono::steady_clock::now();
+        if (now - ways_.try_emplace(&link, now).first->second < way_takes) {
+            retry_soon();
+            return Posted::again();
+        }
+    }
     const auto it = net_.find(link.address.raw(link.target));
     if (it == net_.end()) {
         return Posted::failed(Status::hostunreach);

@@ -2,6 +2,7 @@
 // Engines of sessions over datagrams in memory, each with a core's side of its own.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -55,6 +56,7 @@ class Transport final : public na::session::Engine {
     bool copies = false;                       // messages go into requests
     bool stuck = false;                        // the library does not get on with requests
     bool killed = false;                       // it ends without a word
+    std::chrono::milliseconds way_takes{0};    // to be made, to each peer
     std::function<bool(const Header&)> loses;  // what leaves here and never arrives
     unsigned sent[9] = {};                     // by Kind
     unsigned left = 0;                         // ways given up
@@ -68,7 +70,10 @@ class Transport final : public na::session::Engine {
     std::unique_ptr<na::session::Link> make_link(Address address, std::uint8_t target) override;
     Posted transmit(na::session::Link& link, std::span<const std::byte> bytes,
                     Op* op) noexcept override;
-    void leave(na::session::Link&) noexcept override { ++left; }
+    void leave(na::session::Link& link) noexcept override {
+        ++left;
+        ways_.erase(&link);
+    }
     void end_transfers(na::session::Link&, Status) override { ++ends; }
     std::size_t poll() override;
     Rest rest() noexcept override { return inbox.empty() ? Rest::watched : Rest::no; }
@@ -77,6 +82,7 @@ class Transport final : public na::session::Engine {
     const std::string place_;
     na::session::RequestPool<Request> pool_;
     std::vector<Request*> sending_;
+    std::map<const na::session::Link*, std::chrono::steady_clock::time_point> ways_;  // begun
 };
 
 struct TestOp {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sessions between engines: how they begin, carry messages, and end.
 #include <algorithm>
+#include <chrono>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -158,6 +161,32 @@ TEST_CASE("many messages one way need few messages of the engine") {
     }
     REQUIRE(settle([&] { return b.messages.size() == n; }, a, b));
     CHECK(b->sent[static_cast<std::size_t>(Kind::credit)] <= 20);
+}
+
+TEST_CASE("more newcomers than there is room for all get their turn") {
+    Net net;
+    Node server(net, 1000, 0, {}, {.max_strangers = 4});
+    server->way_takes = std::chrono::milliseconds(30);
+    constexpr int kClients = 64;
+    std::vector<std::unique_ptr<Node>> clients;
+    std::vector<TestOp> ops(kClients);
+    std::vector<bool> sent(kClients);
+    for (int i = 0; i < kClients; ++i) {
+        clients.push_back(std::make_unique<Node>(net, static_cast<std::uint16_t>(2000 + i)));
+    }
+    REQUIRE(settle(
+        [&] {
+            for (std::size_t i = 0; i < kClients; ++i) {
+                sent[i] =
+                    sent[i] || clients[i]->post(ops[i], server, "x").what == Posted::What::done;
+                for (int n = 0; n < 64; ++n) {  // so that it looks at the clock
+                    clients[i]->progress();
+                }
+            }
+            return server.messages.size() == kClients;
+        },
+        server));
+    CHECK(server->stat("session_begun") == kClients);
 }
 
 TEST_CASE("a transport that has no room yet is tried again") {
