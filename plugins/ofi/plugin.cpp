@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plugins/ofi/plugin.hpp"
 
+#include <cstdlib>
+
 #include <fmt/format.h>
 #include <rdma/fabric.h>
 
 #include "plugins/ofi/domain.hpp"
 #include "plugins/ofi/info.hpp"
+#include "plugins/ofi/providers.hpp"
 
 namespace na::ofi {
 namespace {
@@ -27,6 +30,9 @@ class Plugin final : public plugin::Plugin {
 };
 
 std::unique_ptr<plugin::Plugin> create() {
+    for (const Setting& s : settings()) {
+        (void)setenv(s.variable, s.value, 0);
+    }
     return std::make_unique<Plugin>();
 }
 

@@ -100,7 +100,20 @@ constexpr Provider kProviders[] = {
     },
 };
 
+constexpr Setting kSettings[] = {
+    // us between looks at connections, 10000 by default: a first call takes two of them. For the
+    // price of 1000 system calls a second while somebody polls.
+    {"FI_OFI_RXM_CM_PROGRESS_INTERVAL", "1000"},
+    // Receives of 16 KiB that each endpoint reserves and clears, 4096 by default: 50 MiB a context,
+    // and a pass over so much memory that calls are slower for it.
+    {"FI_OFI_RXM_MSG_RX_SIZE", "512"},
+};
+
 }  // namespace
+
+std::span<const Setting> settings() noexcept {
+    return kSettings;
+}
 
 std::span<const Provider> providers() noexcept {
     return kProviders;

@@ -46,6 +46,14 @@ struct Provider {
     std::string_view remark = {};  // why it is as it is
 };
 
+// A variable of the environment that libfabric reads when it is first asked, and what we want it to
+// be where the user has not set it.
+struct Setting {
+    const char* variable;
+    const char* value;
+};
+std::span<const Setting> settings() noexcept;
+
 // In order of preference; several rows of one protocol: the first that this libfabric has.
 std::span<const Provider> providers() noexcept;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Puts and gets of peers: checked at the gate (memory.hpp), done, and answered. What a peer makes
 // us keep is bounded by the window that it was told of by this code's being the same there.
+#include <cstring>
 #include <new>
 
 #include "plugins/ucx/context.hpp"
@@ -85,6 +86,7 @@ bool Context::serve_one(Link& link, const Owed& owed) noexcept {
                      .kind = RmaHeader::Kind::answer,
                      .target = link.target,
                      .status = static_cast<std::uint8_t>(owed.status)};
+    std::byte bytes[RmaHeader::kSize];
     Posted posted = Posted::again();
     if (owed.length != 0) {
         Request* r = take(carriers_);
@@ -94,12 +96,12 @@ bool Context::serve_one(Link& link, const Owed& owed) noexcept {
         const Status status =
             domain_.gate().read(owed.key, owed.offset, {r->bounce + RmaHeader::kSize, owed.length});
         header.status = static_cast<std::uint8_t>(status);
-        header.write(r->bounce);
+        header.write(bytes);
+        std::memcpy(r->bounce, bytes, sizeof bytes);
         stats_.refused += ok(status) ? 0 : 1;
         posted =
             hand_over(link, kRmaId, *r, RmaHeader::kSize + (ok(status) ? owed.length : 0), nullptr);
     } else {
-        std::byte bytes[RmaHeader::kSize];
         header.write(bytes);
         stats_.refused += ok(owed.status) ? 0 : 1;
         posted = post(link, kRmaId, bytes, nullptr);

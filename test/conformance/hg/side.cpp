@@ -108,15 +108,19 @@ Side::Side(Settings settings) {
 }
 
 Side::~Side() {
+    end(nullptr);
+}
+
+void Side::end(Side* beside) noexcept {
     try {
-        close();
+        close(beside);
     } catch (const std::exception& e) {
         std::fprintf(stderr, "%s\n", e.what());
         std::abort();
     }
 }
 
-void Side::close() {
+void Side::close(Side* beside) {
     for (const hg_handle_t h : held_) {
         HG_Destroy(h);
     }
@@ -129,6 +133,9 @@ void Side::close() {
                                  ret = HG_Context_destroy(context);
                                  if (ret == HG_BUSY) {
                                      pump();
+                                 }
+                                 if (beside != nullptr) {
+                                     beside->pump();
                                  }
                              });
         if (ret != HG_SUCCESS) {

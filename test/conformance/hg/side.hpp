@@ -43,8 +43,10 @@ class Side {
     hg_class_t* cls() const noexcept { return cls_; }
     hg_context_t* context(std::size_t id = 0) const noexcept { return contexts_[id]; }
     const std::string& uri() const noexcept { return uri_; }
-    void pump();   // one round of progress and all callbacks, on every context
-    void close();  // early
+    void pump();  // one round of progress and all callbacks, on every context
+    void close(Side* beside = nullptr);  // early
+    // As the destructor does it; `beside` goes on, for what is under way with it.
+    void end(Side* beside) noexcept;
 
     // The shared RPCs.
     hg_id_t echo;      // blob -> the same blob, number + 1
@@ -145,6 +147,9 @@ struct Pair {
     Pair() : Pair(Side::Settings{}, Side::Settings{}) {}
     Pair(const Side::Settings& first, const Side::Settings& second)
         : a(first), b(second), to_b(a, b.uri()) {}
+    ~Pair() { b.end(&a); }
+    Pair(const Pair&) = delete;
+    Pair& operator=(const Pair&) = delete;
     Side a;
     Side b;
     Addr to_b;  // in a's class
