@@ -24,6 +24,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -89,7 +90,11 @@ class Engine : public plugin::Context {
     void stats(std::vector<plugin::Stat>& list) const override;
 
  protected:
-    using Links = std::unordered_map<std::string, std::unique_ptr<Link>>;
+    // Looking one up takes no memory.
+    struct KeyHash : std::hash<std::string_view> {
+        using is_transparent = void;
+    };
+    using Links = std::unordered_map<std::string, std::unique_ptr<Link>, KeyHash, std::equal_to<>>;
 
     // `local` and `sink` outlive it.
     Engine(const Local& local, std::uint8_t id, plugin::Sink& sink, const Traits& traits);
@@ -239,8 +244,8 @@ class Engine : public plugin::Context {
     Link* stranger(const Card& card);
     void no_stranger(Link& link) noexcept;
     bool attach(Link& link);
-    void remove_if_idle(Link& link);
-    void bury_dead();
+    void remove_if_idle(Link& link) noexcept;
+    void bury_dead() noexcept;
 
     // handshake.cpp
     void greet(Link& link) noexcept;
@@ -299,7 +304,7 @@ class Engine : public plugin::Context {
     util::IntrusiveList<Link, &Link::age> strangers_;  // never were up
     util::IntrusiveList<Link, &Link::turn> known_;     // were up; next to be audited first
     std::size_t stranger_count_ = 0;
-    std::vector<Link*> dead_;
+    util::IntrusiveList<Link, &Link::dying> dead_;
 
     util::UniqueFd set_;  // epoll: the timer, the next
     util::UniqueFd fds_;  // epoll: those of watch_fd(); made with the first

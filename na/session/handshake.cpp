@@ -27,15 +27,15 @@ bool comes_first(const Address& a, std::uint8_t a_context, const Address& b,
 
 }  // namespace
 
+// Out of memory: nothing has changed.
 void Engine::set_cookie(Link& link, std::uint64_t cookie) {
-    if (link.in_cookie != 0) {
-        cookies_.erase(link.in_cookie);
-    }
-    link.in_cookie = 0;
     if (cookie != 0) {
         cookies_[cookie] = &link;
-        link.in_cookie = cookie;
     }
+    if (link.in_cookie != 0 && link.in_cookie != cookie) {
+        cookies_.erase(link.in_cookie);
+    }
+    link.in_cookie = cookie;
 }
 
 // Back to the beginning. The address is given up too.
@@ -64,12 +64,13 @@ void Engine::forget_session(Link& link) noexcept {
 
 void Engine::greet(Link& link) noexcept {
     link.absent_until = 0;
+    const std::uint64_t offer = random_number();
     try {
-        link.offer = random_number();
-        set_cookie(link, link.offer);
+        set_cookie(link, offer);
     } catch (const std::bad_alloc&) {
         return;
     }
+    link.offer = offer;
     if (link.self) {
         link.out_cookie = link.offer;
         link.window = local_.window;
@@ -328,7 +329,6 @@ void Engine::on_confirm(const Header& h, const Card& card) {
     if (link->state == Link::State::up) {
         lost(*link, Status::hostunreach);  // another process, or one that gave the old session up
     }
-    set_cookie(*link, h.cookie);
     if (link->peer == nullptr || !link->holds_source) {
         if (!attach(*link)) {
             set_cookie(*link, 0);
@@ -339,6 +339,7 @@ void Engine::on_confirm(const Header& h, const Card& card) {
             return;
         }
     }
+    set_cookie(*link, h.cookie);
     no_stranger(*link);
     ++stats_.sessions;
     link->met = true;

@@ -52,8 +52,7 @@ struct Link {
     bool refused = false;       // the core did not want to know the peer: said once
     bool wants = false;         // a post was answered `again` since the last look
     bool doomed = false;        // to be ended in progress()
-    bool dying = false;
-    bool audited = false;  // asked for a sign of life, though nobody waits for it
+    bool audited = false;       // asked for a sign of life, though nobody waits for it
     // It has greeted, or answered, since the transport has a way to it. Engine::leave() makes it
     // false.
     bool met = false;
@@ -99,6 +98,7 @@ struct Link {
     util::ListHook watched;  // the peer's death matters
     util::ListHook age;      // strangers: oldest first
     util::ListHook turn;     // those that were up: next to be audited first
+    util::ListHook dying;    // nothing refers to it: to be deleted when no caller uses it any more
 
     bool starved(std::size_t lane) const noexcept {
         return static_cast<std::uint16_t>(sent[lane] - acked[lane]) >= window;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The table of links: when there is one, whom it is to, and when it goes.
+#include <algorithm>
 #include <new>
 #include <span>
 #include <string>
@@ -14,16 +15,26 @@ namespace {
 // at once would only drive each other out.
 constexpr std::int64_t kStrangersTime = 100 * kMs;
 
-std::string link_key(std::string_view identity, std::uint8_t target) {
-    std::string key(identity);
-    key.push_back(static_cast<char>(target));
-    return key;
-}
+// Of Links: the identity, and the context.
+class Key {
+ public:
+    Key(std::string_view identity, std::uint8_t target) noexcept
+        : size_(std::min(identity.size(), Address::kMaxBytes)) {
+        identity.copy(bytes_, size_);
+        bytes_[size_++] = static_cast<char>(target);
+    }
+    std::string_view view() const noexcept { return {bytes_, size_}; }
+    std::string text() const { return {bytes_, size_}; }
+
+ private:
+    char bytes_[Address::kMaxBytes + 1];
+    std::size_t size_;
+};
 
 }  // namespace
 
 Link* Engine::find_link(std::string_view identity, std::uint8_t target) noexcept {
-    const auto it = links_.find(link_key(identity, target));
+    const auto it = links_.find(Key(identity, target).view());
     return it == links_.end() ? nullptr : it->second.get();
 }
 
@@ -33,7 +44,7 @@ Link& Engine::link_to(Peer& peer, std::uint8_t target) {
         auto made = make_link(peer.address(), target);
         made->self = target == id_ && peer.address().identity() == local_.address.identity();
         link = made.get();
-        links_.emplace(link_key(link->address.identity(), target), std::move(made));
+        links_.emplace(Key(link->address.identity(), target).text(), std::move(made));
     }
     peer.links(id_).set(target, link);
     link->peer = &peer;
@@ -74,7 +85,7 @@ Link* Engine::stranger(const Card& card) {
     }
     auto link = make_link(std::move(*address), card.context);
     Link& made = *link;
-    links_.emplace(link_key(card.identity, card.context), std::move(link));
+    links_.emplace(Key(card.identity, card.context).text(), std::move(link));
     made.met_at = now_ns();
     strangers_.push_back(made);
     ++stranger_count_;
@@ -125,17 +136,15 @@ void Engine::drop(plugin::Peer& dropped) {
 }
 
 // Marks links that nothing refers to: they are deleted when no caller uses them any more.
-void Engine::remove_if_idle(Link& link) {
+void Engine::remove_if_idle(Link& link) noexcept {
     if (link.peer == nullptr && link.state == Link::State::idle && !link.holding() &&
-        link.due == 0 && !link.age.linked() && !link.dying) {
-        link.dying = true;
-        dead_.push_back(&link);
+        link.due == 0 && !link.age.linked() && !link.dying.linked()) {
+        dead_.push_back(link);
     }
 }
 
-void Engine::bury_dead() {
-    for (Link* link : dead_) {
-        link->dying = false;
+void Engine::bury_dead() noexcept {
+    while (Link* link = dead_.pop_front()) {
         if (link->peer != nullptr || link->state != Link::State::idle || link->due != 0 ||
             link->holding()) {
             continue;  // it lives again
@@ -157,9 +166,8 @@ void Engine::bury_dead() {
         if (last_ == link) {
             last_ = nullptr;
         }
-        links_.erase(link_key(link->address.identity(), link->target));
+        links_.erase(links_.find(Key(link->address.identity(), link->target).view()));
     }
-    dead_.clear();
 }
 
 }  // namespace na::session

@@ -100,7 +100,7 @@ void Engine::look_around(std::int64_t now) {
         link->wants = false;
         if (!matters) {
             util::IntrusiveList<Link, &Link::watched>::remove(*link);
-        } else if (!link->dying) {
+        } else if (!link->dying.linked()) {
             check_link(*link, now);
             greeting_ = greeting_ || link->state == Link::State::greeting;
         }

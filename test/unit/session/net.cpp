@@ -50,6 +50,7 @@ std::unique_ptr<na::session::Link> Transport::make_link(Address address, std::ui
 
 Posted Transport::transmit(na::session::Link& link, std::span<const std::byte> bytes,
                            Op* op) noexcept {
+    const Lavish all;
     if (refuses) {
         blocked(link);
         return Posted::again();
@@ -107,7 +108,7 @@ std::size_t Transport::poll() {
         ++events;
     }
     while (!inbox.empty()) {
-        const Bytes bytes = std::move(inbox.front());
+        const Bytes bytes = std::move(inbox.front());  // (a move takes no memory)
         inbox.pop_front();
         arrived(bytes);
         ++events;
@@ -139,8 +140,8 @@ na::plugin::OpenSpec spec_of(const na::InitInfo& info) {
 Node::Node(Net& net, std::uint16_t port, std::uint8_t id, const na::InitInfo& info,
            const na::session::Traits& traits, std::string_view ip)
     : local("test", spec_of(info), na::session::Naming::ip) {
-    local.format = na::AddressFormat::ipv4;
     local.address = address_of(port, ip);
+    local.format = local.address.ip().address.format();
     transport = std::make_unique<Transport>(net, local, id, *this, traits);
 }
 
@@ -149,6 +150,7 @@ Node::~Node() {
 }
 
 na::plugin::Peer& Node::peer(const std::string& identity) {
+    const Lavish all;
     auto& slot = peers[identity];
     if (slot == nullptr) {
         slot = *local.decode_peer(std::as_bytes(std::span(identity)));
@@ -157,7 +159,10 @@ na::plugin::Peer& Node::peer(const std::string& identity) {
 }
 
 Posted Node::post(TestOp& op, const Node& to, std::string_view text, Lane lane, std::uint32_t tag) {
-    op.buffer.assign(Header::kSize + text.size(), std::byte{});
+    {
+        const Lavish all;
+        op.buffer.assign(Header::kSize + text.size(), std::byte{});
+    }
     std::memcpy(op.buffer.data() + Header::kSize, text.data(), text.size());
     op.op.kind = lane == Lane::unexpected ? OpKind::send_unexpected : OpKind::send_expected;
     op.op.tag = tag;
@@ -194,6 +199,7 @@ void Node::complete(Op& op, const na::plugin::Completion& how) {
 
 na::plugin::Arrival* Node::arrive(Lane lane, na::plugin::Peer& source, std::uint32_t tag,
                                   std::size_t size) {
+    const Lavish all;
     if (!room) {
         return nullptr;
     }
@@ -204,12 +210,14 @@ na::plugin::Arrival* Node::arrive(Lane lane, na::plugin::Peer& source, std::uint
 }
 
 void Node::finish(na::plugin::Arrival*, Status) {
+    const Lavish all;
     next_.text.assign(reinterpret_cast<const char*>(landing_.data()) + Header::kSize,
                       landing_.size() - Header::kSize);
     messages.push_back(next_);
 }
 
 na::plugin::Peer* Node::source(std::span<const std::byte> identity) {
+    const Lavish all;
     if (crowded) {
         return nullptr;
     }
@@ -222,6 +230,7 @@ void Node::release(na::plugin::Peer&) {
 }
 
 void Node::peer_lost(na::plugin::Peer& peer, Status) {
+    const Lavish all;
     lost.push_back(peer.uri());
 }
 

@@ -31,6 +31,21 @@ using na::session::Local;
 using Bytes = std::vector<std::byte>;
 class Transport;
 
+// Memory that the engine may take; the test's own side has as much as it needs.
+inline constexpr long kPlenty = -1;
+extern thread_local long allocations_left;
+
+class Lavish {
+ public:
+    Lavish() noexcept : before_(allocations_left) { allocations_left = kPlenty; }
+    ~Lavish() { allocations_left = before_; }
+    Lavish(const Lavish&) = delete;
+    Lavish& operator=(const Lavish&) = delete;
+
+ private:
+    const long before_;
+};
+
 // What is reached at an address, as Address::raw() has it.
 using Net = std::map<std::string, Transport*>;
 
@@ -130,7 +145,10 @@ class Node final : public na::plugin::Sink {
     void release(na::plugin::Peer& peer) override;
     void peer_lost(na::plugin::Peer& peer, Status why) override;
     void context_lost(na::plugin::Peer&, std::uint8_t, Status) override {}
-    void dropped(const char* what) override { drops.push_back(what); }
+    void dropped(const char* what) override {
+        const Lavish all;
+        drops.push_back(what);
+    }
 
     Local local;
     bool room = true;      // for messages
