@@ -285,6 +285,20 @@ Result<bool> Context::close() {
     return true;
 }
 
+void Context::end_all(Status code) {
+    for (Handle* handle : handles_->all()) {
+        if (handle->stage() == Stage::in_flight) {
+            handle->cancel();
+        } else if (handle->stage() == Stage::received && handle->is_target() &&
+                   ok(handle->claim_response())) {
+            if (!ok(handle->respond_error(code, {}))) {
+                handle->stage_.store(Stage::answered, std::memory_order_release);
+            }
+        }
+    }
+    bulk_->cancel_all();
+}
+
 // --- progress
 // --------------------------------------------------------------------------------------------------------
 

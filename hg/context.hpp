@@ -49,6 +49,10 @@ class Context {
     // flight, and gives them a bounded time to end. busy: handles of the user, or callbacks that
     // were not triggered yet, remain; the context can be progressed, triggered and closed again.
     na::Result<bool> close();
+    // Cancels RPCs and transfers in flight, and answers, with `code`, every request that the
+    // program has not answered yet: whoever is about to finds it answered. Any thread. Throws
+    // std::bad_alloc.
+    void end_all(na::Status code);
 
     Class& cls() const noexcept { return cls_; }
     std::uint8_t id() const noexcept { return id_; }
@@ -85,6 +89,15 @@ class Context {
     // --- progress
     // ------------------------------------------------------------------------------------------------
     na::Status progress(unsigned timeout_ms) noexcept;  // success: trigger() has something; timeout
+    // The same, but also as soon as over() is true; whoever makes it so calls wake() afterwards.
+    template <typename Over>
+    na::Status progress_until(unsigned timeout_ms, Over&& over) noexcept {
+        return waiter_.drive(
+            timeout_ms, [this] { poll(); }, [&] { return !done_.empty() || over(); },
+            [this] { return arm(); });
+    }
+    // Whoever sleeps looks again.
+    void wake() noexcept { waiter_.wake_sleepers(); }
     // One round; answers how many callbacks are due. Who stops polling while other threads may
     // sleep in progress() or on wait_fd() calls leave() then.
     std::uint32_t poll() noexcept;
@@ -99,6 +112,14 @@ class Context {
     // ran).
     na::Status trigger(unsigned timeout_ms, unsigned max_count, unsigned& count);
     std::uint32_t callbacks_due() const noexcept { return done_.count(); }
+    // For who runs callbacks elsewhere than in trigger(): the next one, to be run exactly once by
+    // its run(); null: none.
+    Completion* take_callback() noexcept;
+    // Sleep on `fd` too, in progress() and on wait_fd(), for somebody who looks at it between
+    // polls. opnotsupported: this context does not sleep.
+    na::Status wait_also(int fd) {
+        return waiter_.fd() < 0 ? na::Status::opnotsupported : waiter_.add(fd);
+    }
 
     Counters::Values counters();
 

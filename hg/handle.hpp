@@ -110,6 +110,11 @@ class Handle : private Completion {
     na::Status forward(std::size_t payload, const Callback& callback, Block* beyond = nullptr,
                        std::size_t beyond_size = 0, bool more = false) noexcept;
 
+    // Of a callback that waits for trigger: what forward() was given; null: it is something else.
+    static const Callback* forwarded(const Completion& c) noexcept {
+        return c.run == &Handle::run_forward ? &static_cast<const Handle&>(c).callback_ : nullptr;
+    }
+
     // --- target
     // --------------------------------------------------------------------------------------------------
     // The same for the response: busy (responded already), opnotsupported (one-way), invalid_arg

@@ -38,6 +38,16 @@ Status Context::trigger(unsigned timeout_ms, unsigned max_count, unsigned& count
     return count == 0 ? Status::timeout : Status::success;
 }
 
+Completion* Context::take_callback() noexcept {
+    while (!done_.empty()) {
+        if (na::CompletionQueue::Node* node = done_.pop(); node != nullptr) {
+            return static_cast<Completion*>(node);
+        }
+        na::util::cpu_relax();
+    }
+    return nullptr;
+}
+
 void Context::announce() noexcept {
     if (!threaded_) {
         return;

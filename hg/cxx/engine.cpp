@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Opening, progress and the end of an engine.
+#include "hg/engine.hpp"
+
+#include <fmt/format.h>
+
+#include "hg/cxx/engine_core.hpp"
+#include "na/util/log.hpp"
+
+namespace hg {
+namespace detail {
+namespace {
+
+// The engine that this thread drives, for which it need not be woken.
+thread_local EngineCore* driving = nullptr;
+
+constexpr unsigned kLongest = 60'000;  // ms that progress sleeps without a look around
+// For what was canceled at the end of a shutdown to say so.
+constexpr std::chrono::milliseconds kGrace{1000};
+
+}  // namespace
+
+// --- open
+// ------------------------------------------------------------------------------------------------------------
+
+Result<EngineCore*> EngineCore::open(std::string_view info, bool listen, EngineOptions options) {
+    if ((options.progress == Progress::executor) != (options.executor != nullptr)) {
+        return Error{Status::invalid_arg,
+                     "EngineOptions: Progress::executor and `executor` go together"};
+    }
+    if (options.single_thread && options.progress != Progress::caller) {
+        return Error{Status::invalid_arg,
+                     "EngineOptions: single_thread needs Progress::caller: any other progress is "
+                     "made by a second thread"};
+    }
+    Options core;
+    core.na = options.transport;
+    core.na.no_block = options.busy;
+    core.na.single_class = options.single_thread;
+    core.na.single_context = options.single_thread;
+    core.auto_sm = options.auto_sm;
+    core.request_limit = options.requests;
+    auto cls = Class::open(info, listen, std::move(core));
+    if (!cls) {
+        return Error{cls.status(),
+                     fmt::format("cannot open \"{}\": {}", info, cls.error().message)};
+    }
+    auto context = Context::open(**cls, 0);
+    if (!context) {
+        return Error{context.status(),
+                     fmt::format("cannot open \"{}\": {}", info, context.error().message)};
+    }
+    auto* engine = new EngineCore(std::move(options), std::move(*cls), std::move(*context));
+    try {
+        if (engine->options_.progress == Progress::caller) {
+            // Where the context is polled, so are the timers.
+            if (engine->context_->wait_fd() >= 0 && engine->timers_.open_descriptor()) {
+                (void)engine->context_->wait_also(engine->timers_.descriptor());
+            }
+        } else {
+            engine->thread_ = std::thread([engine] { engine->drive(); });
+        }
+    } catch (const std::system_error& e) {
+        engine->unref();
+        return Error{Status::nomem, fmt::format("no thread for the engine: {}", e.what())};
+    }
+    return engine;
+}
+
+EngineCore::EngineCore(EngineOptions options, std::unique_ptr<Class> cls,
+                       std::unique_ptr<Context> context)
+    : options_(std::move(options)),
+      class_(std::move(cls)),
+      context_(std::move(context)),
+      threaded_(class_->threaded()),
+      timers_(threaded_) {
+    begin_.engine = this;
+    begin_.run = [](Completion& c) {
+        auto& begin = static_cast<Begin&>(c);
+        begin.pending.store(false, std::memory_order_release);
+        begin.engine->begin_waiting();
+    };
+}
+
+// --- progress
+// --------------------------------------------------------------------------------------------------------
+
+bool EngineCore::step(unsigned ms, const std::atomic<std::uint32_t>* done) noexcept {
+    EngineCore* const before = std::exchange(driving, this);
+    const std::uint32_t look = look_.load(std::memory_order_acquire);
+    timers_.expire();
+    const unsigned limit = timers_.until_next(ms);
+    (void)context_->progress_until(limit, [&] {
+        return look_.load(std::memory_order_acquire) != look ||
+               (done != nullptr && done->load(std::memory_order_acquire) != 0);
+    });
+    timers_.expire();
+    bool ran = false;
+    if (options_.progress == Progress::executor) {
+        ran = hand_out();
+    } else {
+        unsigned count = 0;
+        ran = ok(context_->trigger(0, 64, count));
+    }
+    driving = before;
+    return ran;
+}
+
+bool EngineCore::hand_out() noexcept {
+    bool any = false;
+    while (Completion* c = context_->take_callback()) {
+        any = true;
+        const Callback* callback = Handle::forwarded(*c);
+        if (callback != nullptr && wakes_only(*callback)) {
+            c->run(*c);
+        } else {
+            ref();
+            jobs.fetch_add(1, std::memory_order_seq_cst);
+            options_.executor->execute(Job(*this, c));
+        }
+    }
+    return any;
+}
+
+void EngineCore::run_job(Completion& completion) noexcept {
+    completion.run(completion);
+    leave(jobs);
+    unref();
+}
+
+void run_job(EngineCore& engine, void* what) noexcept {
+    engine.run_job(*static_cast<Completion*>(what));
+}
+
+void EngineCore::drive() noexcept {
+    while (!stop_.load(std::memory_order_acquire)) {
+        (void)step(kLongest);
+    }
+}
+
+void EngineCore::timer_added() noexcept {
+    if (driving != this && threaded_) {
+        wake();
+    }
+}
+
+void EngineCore::wait(std::atomic<std::uint32_t>& done) noexcept {
+    if (options_.progress == Progress::caller || driving == this) {
+        while (done.load(std::memory_order_acquire) == 0) {
+            (void)step(kLongest, &done);
+        }
+        return;
+    }
+    done.wait(0, std::memory_order_acquire);
+}
+
+void wait(EngineCore* engine, std::atomic<std::uint32_t>& done) noexcept {
+    if (engine != nullptr) {
+        engine->wait(done);
+    } else {
+        done.wait(0, std::memory_order_acquire);
+    }
+}
+
+void wake(EngineCore* engine, std::atomic<std::uint32_t>& done) noexcept {
+    done.store(1, std::memory_order_seq_cst);
+    done.notify_one();  // by address only
+    if (engine != nullptr) {
+        engine->wake_others();
+    }
+}
+
+void EngineCore::run_until(Clock::time_point deadline) noexcept {
+    while (!stop_.exchange(false, std::memory_order_acq_rel)) {
+        const auto now = Clock::now();
+        if (now >= deadline) {
+            return;
+        }
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now).count();
+        (void)step(static_cast<unsigned>(std::min<std::int64_t>(left, kLongest)));
+    }
+}
+
+void EngineCore::stop() noexcept {
+    stop_.store(true, std::memory_order_release);
+    wake();
+}
+
+// --- the end
+// ---------------------------------------------------------------------------------------------------------
+
+bool EngineCore::quiet() const noexcept {
+    return calls.load() == 0 && handlers.load() == 0 && waiting.load() == 0 && tasks.load() == 0 &&
+           jobs.load() == 0;
+}
+
+void EngineCore::say_quiet() noexcept {
+    {
+        const std::lock_guard guard(quiet_mutex_);
+        quiet_.notify_all();
+    }
+    if (options_.progress == Progress::caller && driving != this) {
+        wake();
+    }
+}
+
+void EngineCore::wait_quiet(Clock::time_point deadline) noexcept {
+    if (options_.progress != Progress::caller) {
+        std::unique_lock lock(quiet_mutex_);
+        quiet_.wait_until(lock, deadline, [this] { return quiet(); });
+        return;
+    }
+    while (!quiet() && Clock::now() < deadline) {
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+        (void)step(static_cast<unsigned>(std::clamp<std::int64_t>(left, 0, kLongest)));
+    }
+}
+
+void EngineCore::shutdown(std::chrono::milliseconds limit) noexcept {
+    if (closing_.exchange(true, std::memory_order_seq_cst)) {
+        return;
+    }
+    // Answers that are on their way have to leave, and requests that have come to be answered.
+    (void)context_->unpost();
+    const auto now = Clock::now();
+    wait_quiet(limit > Clock::time_point::max() - now ? Clock::time_point::max() : now + limit);
+    timers_.expire_all();
+    if (!quiet()) {
+        NA_LOG_WARNING(cls,
+                       "shutdown: {} calls, {} handlers, {} requests that wait for one and {} "
+                       "tasks have not ended in {} ms: they are canceled",
+                       calls.load(), handlers.load(), waiting.load(), tasks.load(), limit.count());
+    }
+    (void)stopping_.request_stop();
+    begin_waiting();  // which answers them
+    for (auto deadline = Clock::now() + kGrace; !quiet() && Clock::now() < deadline;) {
+        try {
+            context_->end_all(Status::canceled);
+        } catch (const std::bad_alloc&) {
+            NA_LOG_ERROR(cls, "shutdown: out of memory");
+        }
+        wait_quiet(std::min(deadline, Clock::now() + kGrace / 10));
+    }
+    if (thread_.joinable()) {
+        stop();
+        thread_.join();
+    }
+    {
+        const std::lock_guard guard(mutex_);
+        for (PeerCore* peer = peers_.front(); peer != nullptr; peer = peers_.next(*peer)) {
+            peer->drop_handles();
+        }
+    }
+    close();
+}
+
+// Nobody else drives the engine any more. What still uses the context closes it later.
+void EngineCore::close() noexcept {
+    try {
+        for (;;) {
+            auto closed = context_->close();
+            if (closed) {
+                context_.reset();
+                return;
+            }
+            unsigned count = 0;
+            if (!ok(context_->trigger(0, UINT32_MAX, count))) {
+                NA_LOG_INFO(cls, "an engine cannot be closed yet: {}", closed.error().message);
+                return;
+            }
+        }
+    } catch (const std::bad_alloc&) {
+        NA_LOG_ERROR(cls, "an engine cannot be closed: out of memory");
+    }
+}
+
+void EngineCore::unref() noexcept {
+    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        delete this;
+    }
+}
+
+EngineCore::~EngineCore() {
+    if (context_ != nullptr) {
+        close();
+    }
+    if (context_ != nullptr) {
+        // Something of the user's still points into it.
+        NA_LOG_ERROR(cls, "an engine is left behind: something still uses its context");
+        (void)context_.release();
+        (void)class_.release();
+        return;
+    }
+    try {
+        if (auto closable = class_->closable(); !closable) {
+            NA_LOG_ERROR(cls, "an engine is left behind: {}", closable.error().message);
+            (void)class_.release();
+        }
+    } catch (const std::bad_alloc&) {
+        (void)class_.release();
+    }
+}
+
+void EngineCore::add(PeerCore& peer) {
+    const std::lock_guard guard(mutex_);
+    peers_.push_back(peer);
+}
+
+void EngineCore::remove(PeerCore& peer) noexcept {
+    const std::lock_guard guard(mutex_);
+    na::util::IntrusiveList<PeerCore, &PeerCore::hook>::remove(peer);
+}
+
+// --- sleeping and spawning
+// ---------------------------------------------------------------------------------------------
+
+class SleepAccess {
+ public:
+    static bool start(Sleep& sleep, Continuation& next) {
+        EngineCore& engine = sleep.engine_;
+        if (!engine.enter(engine.tasks)) {
+            return false;
+        }
+        sleep.next_ = &next;
+        sleep.timer_.sleep = &sleep;
+        auto* due = new (sleep.due_) Due;
+        due->sleep = &sleep;
+        due->run = [](Completion& c) {
+            Sleep& s = *static_cast<Due&>(c).sleep;
+            EngineCore& e = s.engine_;
+            e.leave(e.tasks);
+            s.next_->run(*s.next_).resume();
+        };
+        sleep.timer_.fire = [](Timer& timer, bool passed) noexcept {
+            Sleep& s = *static_cast<Sleep::Entry&>(timer).sleep;
+            s.passed_ = passed;
+            s.engine_.context().complete(*std::launder(reinterpret_cast<Due*>(s.due_)));
+        };
+        try {
+            if (engine.timers().add(sleep.timer_)) {
+                engine.timer_added();
+            }
+        } catch (...) {
+            engine.leave(engine.tasks);
+            throw;
+        }
+        return true;
+    }
+
+ private:
+    struct Due : Completion {
+        Sleep* sleep = nullptr;
+    };
+    static_assert(sizeof(Due) <= sizeof(Sleep::due_));
+};
+
+bool Sleep::start(Continuation& next) {
+    return SleepAccess::start(*this, next);
+}
+
+namespace {
+
+Detached run_task(EngineCore& engine, Task<void> task) {
+    co_await std::move(task);
+    engine.leave(engine.tasks);
+    engine.unref();
+}
+
+}  // namespace
+}  // namespace detail
+
+// --- Engine
+// ----------------------------------------------------------------------------------------------------------
+
+Result<Engine> Engine::open(std::string_view info, bool listen, EngineOptions options) {
+    auto core = detail::EngineCore::open(info, listen, std::move(options));
+    if (!core) {
+        return std::move(core).error();
+    }
+    return Engine(*core);
+}
+
+Engine::~Engine() {
+    if (core_ != nullptr) {
+        core_->shutdown(core_->options().drain);
+        core_->unref();
+    }
+}
+
+void Engine::shutdown(std::chrono::milliseconds limit) noexcept {
+    core_->shutdown(limit);
+}
+
+std::string Engine::uri() const {
+    return core_->cls().self()->uri();
+}
+
+Result<Peer> Engine::lookup(std::string_view uri) const {
+    auto address = core_->cls().lookup(uri);
+    if (!address) {
+        return std::move(address).error();
+    }
+    return Peer::adopt(new detail::PeerCore(*core_, std::move(*address)));
+}
+
+Peer Engine::self() const {
+    return Peer::adopt(new detail::PeerCore(*core_, core_->cls().self()));
+}
+
+bool Engine::poll() noexcept {
+    return !core_->closed() && core_->step(0);
+}
+
+void Engine::run_for(std::chrono::milliseconds time) noexcept {
+    core_->run_until(within(time).deadline);
+}
+
+void Engine::run() noexcept {
+    core_->run_until(Clock::time_point::max());
+}
+
+void Engine::stop() noexcept {
+    core_->stop();
+}
+
+int Engine::descriptor() const noexcept {
+    return core_->context().wait_fd();
+}
+
+bool Engine::ready_to_sleep() noexcept {
+    return core_->timers().until_next(1) != 0 && !core_->context().ready();
+}
+
+void Engine::spawn(Task<void> task) {
+    core_->ref();
+    core_->tasks.fetch_add(1);
+    detail::run_task(*core_, std::move(task));
+}
+
+std::uint32_t Engine::calls() const noexcept {
+    return core_->calls.load(std::memory_order_relaxed);
+}
+
+std::uint32_t Engine::requests() const noexcept {
+    return core_->handlers.load(std::memory_order_relaxed) +
+           core_->waiting.load(std::memory_order_relaxed);
+}
+
+}  // namespace hg

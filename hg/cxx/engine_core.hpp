@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The object behind hg::Engine: an RPC class with one context, who drives it, and what the C++ API
+// keeps: peers with their idle handles, deadlines, handlers in flight.
+//
+// Reference counted: the Engine has one reference, and so have peers, handlers that run and tasks
+// that were spawned. Engine's end closes the context where everything has ended; what outlives it
+// (peers, results that look into messages, handlers beyond the time limit) leaves that to the last
+// reference.
+//
+// Locks: those of timers and peers come first, the core's own after them; none is held while users'
+// code runs.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <unordered_map>
+
+#include "hg/class.hpp"
+#include "hg/context.hpp"
+#include "hg/cxx/timers.hpp"
+#include "hg/engine.hpp"
+#include "na/util/intrusive_list.hpp"
+
+namespace hg::detail {
+
+// A peer of an engine. Handles of calls that have ended wait here for the next call.
+class PeerCore {
+ public:
+    PeerCore(EngineCore& engine, AddressRef address);
+    ~PeerCore();
+    PeerCore(const PeerCore&) = delete;
+    PeerCore& operator=(const PeerCore&) = delete;
+
+    EngineCore& engine() const noexcept { return engine_; }
+    Address& address() const noexcept { return *address_; }
+    // An idle handle for calls of `rpc`, with a reference for the caller. noentry and the like as
+    // Context::create_handle; throws std::bad_alloc.
+    Result<Handle*> take(const RpcInfo& rpc);
+    void give(Handle& handle) noexcept;
+    // Idle handles go.
+    void drop_handles() noexcept;
+
+    std::atomic<std::uint32_t> refs{1};
+    na::util::ListHook hook;
+
+ private:
+    static constexpr std::size_t kIdle = 8;
+    static constexpr std::size_t kLook = 4;  // places that are looked at for a handle of one RPC
+
+    EngineCore& engine_;
+    AddressRef address_;
+    std::atomic<Handle*> idle_[kIdle] = {};
+};
+
+class EngineCore {
+ public:
+    static Result<EngineCore*> open(std::string_view info, bool listen, EngineOptions options);
+    EngineCore(const EngineCore&) = delete;
+    EngineCore& operator=(const EngineCore&) = delete;
+
+    void ref() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
+    void unref() noexcept;
+
+    Class& cls() const noexcept { return *class_; }
+    Context& context() const noexcept { return *context_; }
+    Timers& timers() noexcept { return timers_; }
+    bool closing() const noexcept { return closing_.load(std::memory_order_acquire); }
+    bool closed() const noexcept { return context_ == nullptr; }
+    const std::stop_source& stopping() const noexcept { return stopping_; }
+    const EngineOptions& options() const noexcept { return options_; }
+
+    // --- progress
+    // One round of at most `ms`; answers whether something ran.
+    // With `done`: returns when that is not 0, too.
+    bool step(unsigned ms, const std::atomic<std::uint32_t>* done = nullptr) noexcept;
+    // A sleeper has to look at the timers again, unless this thread will do it anyway.
+    void timer_added() noexcept;
+    void wake() noexcept {
+        look_.fetch_add(1, std::memory_order_seq_cst);
+        context_->wake();
+    }
+    // Other threads that drive the engine too look again.
+    void wake_others() noexcept {
+        if (options_.progress == Progress::caller && threaded_) {
+            wake();
+        }
+    }
+    void wait(std::atomic<std::uint32_t>& done) noexcept;
+    void run_until(Clock::time_point deadline) noexcept;
+    void stop() noexcept;
+    void run_job(Completion& completion) noexcept;
+
+    void shutdown(std::chrono::milliseconds limit) noexcept;
+
+    // --- what is in flight
+    // False: the engine is closing. Otherwise one more, until leave().
+    bool enter(std::atomic<std::uint32_t>& counter) noexcept {
+        counter.fetch_add(1, std::memory_order_seq_cst);
+        if (closing_.load(std::memory_order_seq_cst)) [[unlikely]] {
+            leave(counter);
+            return false;
+        }
+        return true;
+    }
+    void leave(std::atomic<std::uint32_t>& counter) noexcept {
+        if (counter.fetch_sub(1, std::memory_order_seq_cst) == 1 &&
+            closing_.load(std::memory_order_seq_cst)) [[unlikely]] {
+            say_quiet();
+        }
+    }
+    std::atomic<std::uint32_t> calls{0};
+    std::atomic<std::uint32_t> handlers{0};  // those that run
+    std::atomic<std::uint32_t> waiting{0};   // requests for which there is none yet
+    std::atomic<std::uint32_t> tasks{0};
+    std::atomic<std::uint32_t> jobs{0};  // with the user's executor
+
+    // --- RPCs
+    // So that handles for it can be made.
+    Status know(const RpcInfo& rpc);
+    Result<void> serve(std::unique_ptr<Served> served);
+    static Status invoke(Handle& handle, Registration::Opaque user);
+    void handler_ended() noexcept;
+
+    void add(PeerCore& peer);
+    void remove(PeerCore& peer) noexcept;
+
+ private:
+    EngineCore(EngineOptions options, std::unique_ptr<Class> cls, std::unique_ptr<Context> context);
+    ~EngineCore();
+
+    void drive() noexcept;  // the engine's thread
+    bool hand_out() noexcept;
+    bool quiet() const noexcept;
+    void say_quiet() noexcept;
+    void wait_quiet(Clock::time_point deadline) noexcept;
+    void close() noexcept;
+    void begin_waiting() noexcept;
+    void start(RequestState& request, Served& served) noexcept;
+
+    const EngineOptions options_;
+    std::unique_ptr<Class> class_;
+    std::unique_ptr<Context> context_;
+    const bool threaded_;
+    Timers timers_;
+    std::atomic<std::uint32_t> refs_{1};
+    std::atomic<bool> closing_{false};
+    std::atomic<bool> stop_{false};  // run(), drive()
+    std::stop_source stopping_;
+    std::thread thread_;
+
+    std::atomic<std::uint32_t> look_{0};  // changes when whoever sleeps has to look again
+    struct Begin : Completion {
+        EngineCore* engine = nullptr;
+        std::atomic<bool> pending{false};
+    };
+    Begin begin_;  // a handler for a request that waits
+
+    std::mutex quiet_mutex_;
+    std::condition_variable quiet_;
+
+    std::mutex mutex_;  // guards what follows
+    na::util::IntrusiveList<PeerCore, &PeerCore::hook> peers_;
+    std::unordered_map<std::uint64_t, std::string> served_;
+    struct Waiting {
+        RequestState request;
+        Served* served;
+    };
+    std::deque<Waiting> queue_;
+};
+
+// Whether the completion of a call only wakes a thread.
+bool wakes_only(const Callback& callback) noexcept;
+
+}  // namespace hg::detail

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Handlers: from a request that was dispatched to the answer.
+#include <fmt/format.h>
+
+#include "hg/cxx/engine_core.hpp"
+#include "na/util/log.hpp"
+
+namespace hg {
+namespace detail {
+namespace {
+
+constexpr std::size_t kLongestText = 4096;  // of an error, in bytes
+
+// Reads what is in front of the arguments. False: a peer made it up.
+bool read_header(RequestState& request) noexcept {
+    const Handle::Payload& input = request.handle->input();
+    const std::span<const std::byte> bytes = input.beyond.empty() ? input.message : input.beyond;
+    if (bytes.empty()) [[unlikely]] {
+        return false;
+    }
+    std::size_t header = 1;
+    if (bytes[0] != std::byte{0}) [[unlikely]] {
+        std::uint32_t left = 0;
+        header += sizeof left;
+        if (bytes[0] != std::byte{kWithDeadline} || bytes.size() < header) {
+            return false;
+        }
+        std::memcpy(&left, bytes.data() + 1, sizeof left);
+        request.deadline = Clock::now() + std::chrono::microseconds(left);
+    }
+    request.arguments = bytes.subspan(header);
+    return true;
+}
+
+}  // namespace
+
+Status EngineCore::know(const RpcInfo& rpc) {
+    Registry& registry = class_->registry();
+    const std::lock_guard guard(mutex_);
+    if (registry.contains(rpc.id)) {
+        return Status::success;
+    }
+    if (auto added = registry.add(rpc.id, Registration::Functions{}); !added) {
+        return added.status();
+    }
+    return rpc.one_way ? registry.set_one_way(rpc.id, true) : Status::success;
+}
+
+Result<void> serve(EngineCore& engine, Served* served) {
+    return engine.serve(std::unique_ptr<Served>(served));
+}
+
+Result<void> EngineCore::serve(std::unique_ptr<Served> served) {
+    const RpcInfo rpc = served->rpc;
+    if (!class_->listening()) {
+        return Error{
+            Status::opnotsupported,
+            fmt::format("a client cannot serve \"{}\": open the engine as a server", rpc.name)};
+    }
+    const std::lock_guard guard(mutex_);
+    if (closing()) {
+        return Error{Status::canceled, "the engine is shut down"};
+    }
+    if (!served_.try_emplace(rpc.id, rpc.name).second) {
+        return Error{Status::exist, fmt::format("\"{}\" is served already", rpc.name)};
+    }
+    served->engine = this;
+    Registry& registry = class_->registry();
+    // The registry knows functions only; invoke() casts it back.
+    auto added =
+        registry.add(rpc.id, {.invoke = &EngineCore::invoke,
+                              .user = reinterpret_cast<Registration::Opaque>(served.get())});
+    if (!added) {
+        served_.erase(rpc.id);
+        return std::move(added).error();
+    }
+    Status s = registry.set_data(rpc.id, served.get(),
+                                 [](void* data) { delete static_cast<Served*>(data); });
+    if (ok(s)) {
+        (void)served.release();
+        s = rpc.one_way ? registry.set_one_way(rpc.id, true) : s;
+    }
+    if (!ok(s)) {
+        (void)registry.remove(rpc.id);
+        served_.erase(rpc.id);
+        return Error{s, fmt::format("\"{}\" cannot be served", rpc.name)};
+    }
+    return {};
+}
+
+// --- dispatch
+// --------------------------------------------------------------------------------------------------------
+
+// In trigger. The handle's reference goes to the request.
+Status EngineCore::invoke(Handle& handle, Registration::Opaque user) {
+    Served& served = *reinterpret_cast<Served*>(user);
+    EngineCore& engine = *served.engine;
+    RequestState request{.engine = &engine, .handle = &handle, .rpc = &served.rpc, .arguments = {}};
+    if (!read_header(request)) [[unlikely]] {
+        request.respond_error({Status::protocol_error, "a malformed request"});
+        handle.unref();
+        return Status::success;
+    }
+    if (!engine.enter(engine.handlers)) [[unlikely]] {
+        request.respond_error({Status::canceled, "the target is shut down"});
+        handle.unref();
+        return Status::success;
+    }
+    const std::uint32_t limit = engine.options_.handlers;
+    if (limit != 0 && (engine.handlers.load(std::memory_order_seq_cst) > limit ||
+                       engine.waiting.load(std::memory_order_seq_cst) != 0)) [[unlikely]] {
+        engine.waiting.fetch_add(1, std::memory_order_seq_cst);
+        try {
+            const std::lock_guard guard(engine.mutex_);
+            engine.queue_.push_back({request, &served});
+        } catch (const std::bad_alloc&) {
+            engine.leave(engine.waiting);
+            request.respond_error({Status::nomem, "out of memory"});
+            handle.unref();
+        }
+        engine.handler_ended();  // it is none; it begins if the others have ended meanwhile
+        return Status::success;
+    }
+    engine.start(request, served);
+    return Status::success;
+}
+
+void EngineCore::start(RequestState& request, Served& served) noexcept {
+    ref();
+    if (request.deadline <= Clock::time_point::max() - Clock::duration(1) &&
+        Clock::now() >= request.deadline) [[unlikely]] {
+        request.respond_error({Status::timeout, "the deadline passed before the handler began"});
+        request.finish();
+        return;
+    }
+    served.run(served, request);
+}
+
+void EngineCore::handler_ended() noexcept {
+    leave(handlers);
+    if (waiting.load(std::memory_order_seq_cst) != 0 && context_ != nullptr &&
+        !begin_.pending.exchange(true, std::memory_order_acq_rel)) [[unlikely]] {
+        context_->complete(begin_);
+    }
+}
+
+// One handler for a request that waits; at the end of the engine an answer for each.
+void EngineCore::begin_waiting() noexcept {
+    for (;;) {
+        Waiting next{};
+        {
+            const std::lock_guard guard(mutex_);
+            if (queue_.empty()) {
+                return;
+            }
+            const bool over = stopping_.stop_requested();
+            if (!over && handlers.load(std::memory_order_seq_cst) >= options_.handlers) {
+                return;  // one of them goes on here when it ends
+            }
+            next = queue_.front();
+            queue_.pop_front();
+            handlers.fetch_add(1, std::memory_order_seq_cst);
+        }
+        leave(waiting);
+        if (stopping_.stop_requested()) {
+            next.request.respond_error({Status::canceled, "the target is shut down"});
+            next.request.handle->unref();
+            leave(handlers);
+            continue;
+        }
+        start(next.request, *next.served);
+    }
+}
+
+// --- answers
+// ---------------------------------------------------------------------------------------------------------
+
+bool RequestState::prepare(Message& message) const noexcept {
+    if (!ok(handle->claim_response())) {
+        return false;
+    }
+    const std::span<std::byte> room = handle->output_space();
+    message = {.handle = handle, .begin = room.data(), .end = room.data() + room.size()};
+    return true;
+}
+
+void RequestState::respond(Message& message) const noexcept {
+    const bool large = message.beyond != nullptr;
+    const Status s =
+        handle->respond(large ? 0 : message.size, {}, message.beyond, large ? message.size : 0);
+    if (!ok(s)) [[unlikely]] {
+        message.give_back();  // the caller is gone, or learns it from the library
+    }
+}
+
+void RequestState::unprepare(Message& message) const noexcept {
+    message.give_back();
+    handle->unclaim_response();
+}
+
+void RequestState::respond_error(const Error& error) const noexcept {
+    if (rpc->one_way) {
+        NA_LOG_WARNING(rpc, "one-way RPC \"{}\" failed: {}", rpc->name, error.message);
+        return;
+    }
+    Message message;
+    if (!prepare(message)) {
+        return;
+    }
+    Status status = Status::success;
+    const char* what = "";
+    bool written = false;
+    try {
+        written = message.write(
+            [&](Writer& w) {
+                w.scalar(static_cast<std::uint8_t>(error.status));
+                w(std::string_view(error.message).substr(0, kLongestText));
+            },
+            status, what);
+    } catch (...) {
+        // Only the code, then.
+    }
+    if (written) {
+        respond(message);
+    } else {
+        (void)handle->respond_error(error.status, {});
+    }
+}
+
+void RequestState::finish() noexcept {
+    handle->unref();
+    EngineCore& e = *engine;
+    e.handler_ended();
+    e.unref();
+}
+
+// --- frames
+// ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kKeepFrames = false;  // a frame that is used after its end shall be noticed
+#else
+constexpr bool kKeepFrames = true;
+#endif
+constexpr std::size_t kGrain = 128;  // bytes
+constexpr std::size_t kSizes = 16;   // of frames that are kept, in grains
+constexpr unsigned kKeep = 64;       // of each
+
+struct Frames {
+    struct Free {
+        Free* next;
+    };
+    Free* first[kSizes] = {};
+    unsigned count[kSizes] = {};
+
+    Frames() = default;
+    Frames(const Frames&) = delete;
+    Frames& operator=(const Frames&) = delete;
+    ~Frames() {
+        for (Free* frame : first) {
+            while (frame != nullptr) {
+                ::operator delete(std::exchange(frame, frame->next));
+            }
+        }
+    }
+};
+thread_local Frames frames;
+
+}  // namespace
+
+void* allocate_frame(std::size_t bytes) {
+    const std::size_t size = (bytes + kGrain - 1) / kGrain;
+    if (kKeepFrames && size < kSizes) {
+        if (Frames::Free* frame = frames.first[size]; frame != nullptr) {
+            frames.first[size] = frame->next;
+            --frames.count[size];
+            return frame;
+        }
+    }
+    return ::operator new(size* kGrain);
+}
+
+void free_frame(void* frame, std::size_t bytes) noexcept {
+    const std::size_t size = (bytes + kGrain - 1) / kGrain;
+    if (kKeepFrames && size < kSizes && frames.count[size] < kKeep) {
+        auto* free = static_cast<Frames::Free*>(frame);
+        free->next = frames.first[size];
+        frames.first[size] = free;
+        ++frames.count[size];
+        return;
+    }
+    ::operator delete(frame);
+}
+
+}  // namespace detail
+
+std::stop_token Request::stop() const {
+    return state_.engine->stopping().get_token();
+}
+
+}  // namespace hg

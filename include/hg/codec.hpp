@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How C++ values become bytes and bytes become values. Nobody has to call this: arguments and
+// results of RPCs pass through it. What can be sent:
+//
+//   numbers, bool, enumerations, std::byte      fixed size, little-endian
+//   std::string, string_view, vector, array, span, deque, list, map, set, their unordered and multi
+//   kinds, pair, tuple, optional, variant, unique_ptr, bitset, complex, chrono durations and times
+//   aggregates of such (up to 32 members)       without any code
+//   classes with serialize(Archive&), or save(Archive&) const and load(Archive&), as cereal has it
+//   anything else by one function beside it:    template <class Archive>
+//                                               void serialize(Archive& ar, Type& value)
+//
+// string_view, and span of one-byte elements, are read as views into the message, without a copy;
+// they live as long as the message: see hg/rpc.hpp.
+//
+// What is read is hostile: every length is checked against the bytes that are left before anything
+// is allocated, nesting has a limit, and what the values take in memory has one (Limits). A Reader
+// that has failed reads zeros and empty containers, and its first failure is what counts; a
+// serialize function needs no checks.
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "hg/detail/fields.hpp"
+#include "hg/error.hpp"
+
+namespace hg {
+
+static_assert(std::endian::native == std::endian::little,
+              "the typed codec is written for little-endian machines");
+
+class Handle;
+class Reader;
+class Writer;
+
+// What a decoded message may cost.
+struct Limits {
+    unsigned depth = 64;                        // of values within values
+    std::size_t memory = std::size_t{1} << 24;  // bytes that values may take, plus `per_byte`
+    std::size_t per_byte = 64;                  // of them for each byte of the message
+};
+
+// Befriend it where serialize() is private: friend struct hg::Access;
+struct Access {
+    template <typename A, typename T>
+    static auto serialize(A& ar, T& value) -> decltype(value.serialize(ar)) {
+        return value.serialize(ar);
+    }
+    template <typename A, typename T>
+    static auto save(A& ar, const T& value) -> decltype(value.save(ar)) {
+        return value.save(ar);
+    }
+    template <typename A, typename T>
+    static auto load(A& ar, T& value) -> decltype(value.load(ar)) {
+        return value.load(ar);
+    }
+};
+
+// How a type of the standard library is sent (hg/detail/codec_std.hpp); own types have serialize().
+template <typename T>
+struct Codec;
+
+namespace detail {
+
+template <typename T>
+concept scalar = (std::is_arithmetic_v<T> && !std::same_as<T, long double>) || std::is_enum_v<T>;
+template <typename T>
+concept has_codec = requires(Writer& w, Reader& r, const T& in, T& out) {
+    Codec<T>::write(w, in);
+    Codec<T>::read(r, out);
+};
+template <typename T>
+concept has_member_serialize = requires(Writer& w, T& v) {
+    Access::serialize(w, v);
+};
+template <typename T>
+concept has_save_load = requires(Writer& w, Reader& r, T& v) {
+    Access::save(w, v);
+    Access::load(r, v);
+};
+template <typename T>
+concept has_free_serialize = requires(Writer& w, T& v) {
+    serialize(w, v);
+};
+template <typename T>
+concept custom = std::is_class_v<T> &&
+    (has_member_serialize<T> || has_save_load<T> || has_free_serialize<T>);
+template <typename T>
+concept plain_aggregate =
+    std::is_aggregate_v<T> && std::is_class_v<T> && !has_codec<T> && !custom<T>;
+
+// Bytes in memory are bytes in the message, and every value of them is valid.
+template <typename T>
+consteval bool is_raw() {
+    if constexpr (std::is_enum_v<T>) {
+        return true;
+    } else {
+        return scalar<T> && !std::same_as<T, bool>;
+    }
+}
+template <typename T>
+concept raw = is_raw<T>();
+
+}  // namespace detail
+
+// Encodes into a buffer; when that is full, into a larger one that grow() finds.
+class Writer {
+ public:
+    using is_loading = std::false_type;  // as archives of cereal say it
+    using is_saving = std::true_type;
+
+    // Makes room for `more` bytes behind what is written, or fails.
+    using Grow = bool (*)(Writer& self, std::size_t more);
+
+    Writer(std::byte* begin, std::byte* end, Grow grow, void* owner) noexcept
+        : begin_(begin), at_(begin), end_(end), grow_(grow), owner_(owner) {}
+    Writer(const Writer&) = delete;
+    Writer& operator=(const Writer&) = delete;
+
+    template <typename... T>
+    Writer& operator()(const T&... values) {
+        (write(values), ...);
+        return *this;
+    }
+    template <typename T>
+    Writer& operator&(const T& value) {
+        write(value);
+        return *this;
+    }
+    template <typename T>
+    Writer& operator<<(const T& value) {
+        write(value);
+        return *this;
+    }
+
+    // `n` bytes as they are.
+    void bytes(const void* data, std::size_t n) {
+        if (static_cast<std::size_t>(end_ - at_) < n) [[unlikely]] {
+            if (!more(n)) {
+                return;
+            }
+        }
+        if (n != 0) {
+            std::memcpy(at_, data, n);
+            at_ += n;
+        }
+    }
+    // A length or an index: 7 bits a byte, the lowest first, in as few bytes as possible.
+    void size(std::uint64_t n) {
+        std::byte out[10];
+        std::size_t used = 0;
+        while (n >= 0x80) {
+            out[used++] = static_cast<std::byte>(n | 0x80);
+            n >>= 7;
+        }
+        out[used++] = static_cast<std::byte>(n);
+        bytes(out, used);
+    }
+    template <detail::scalar T>
+    void scalar(T value) {
+        if constexpr (std::same_as<T, bool>) {
+            const auto byte = static_cast<std::uint8_t>(value ? 1 : 0);
+            bytes(&byte, 1);
+        } else {
+            bytes(&value, sizeof value);
+        }
+    }
+
+    // The first failure counts.
+    void fail(Status status, const char* what) noexcept {
+        if (na::ok(status_)) {
+            status_ = status;
+            what_ = what;
+        }
+        end_ = at_;
+    }
+    bool ok() const noexcept { return na::ok(status_); }
+    Status status() const noexcept { return status_; }
+    const char* what() const noexcept { return what_; }  // a literal
+
+    std::byte* begin() const noexcept { return begin_; }
+    std::size_t written() const noexcept { return static_cast<std::size_t>(at_ - begin_); }
+    void* owner() const noexcept { return owner_; }
+    // For grow(): goes on in [begin, end), where what was written is copied to already.
+    void move_to(std::byte* begin, std::byte* end) noexcept {
+        at_ = begin + written();
+        begin_ = begin;
+        end_ = end;
+    }
+    // The RPC that the bytes are for, null outside of one: for what is sent as a reference.
+    Handle* handle = nullptr;
+
+ private:
+    template <typename T>
+    void write(const T& value);
+    bool more(std::size_t n) { return ok() && grow_(*this, n); }
+
+    std::byte* begin_;
+    std::byte* at_;
+    std::byte* end_;
+    Grow grow_;
+    void* owner_;
+    Status status_ = Status::success;
+    const char* what_ = "";
+};
+
+// Decodes from bytes that a peer sent.
+class Reader {
+ public:
+    using is_loading = std::true_type;
+    using is_saving = std::false_type;
+
+    explicit Reader(std::span<const std::byte> bytes, const Limits& limits = {}) noexcept
+        : at_(bytes.data()),
+          end_(bytes.data() + bytes.size()),
+          memory_(limits.memory + bytes.size() * limits.per_byte),
+          depth_(limits.depth) {}
+    Reader(const Reader&) = delete;
+    Reader& operator=(const Reader&) = delete;
+
+    template <typename... T>
+    Reader& operator()(T&&... values) {
+        (read(values), ...);
+        return *this;
+    }
+    template <typename T>
+    Reader& operator&(T& value) {
+        read(value);
+        return *this;
+    }
+    template <typename T>
+    Reader& operator>>(T& value) {
+        read(value);
+        return *this;
+    }
+
+    // The next `n` bytes, in the message; null where there are fewer: the reader has failed then.
+    const std::byte* view(std::size_t n) noexcept {
+        if (left() < n) [[unlikely]] {
+            fail(Status::protocol_error, "the message ends within a value");
+            return nullptr;
+        }
+        const std::byte* at = at_;
+        at_ += n;
+        return at;
+    }
+    void bytes(void* out, std::size_t n) noexcept {
+        const std::byte* from = view(n);
+        if (n != 0) {
+            if (from != nullptr) [[likely]] {
+                std::memcpy(out, from, n);
+            } else {
+                std::memset(out, 0, n);
+            }
+        }
+    }
+    std::uint64_t size() noexcept {
+        std::uint64_t n = 0;
+        for (unsigned shift = 0; shift < 64; shift += 7) {
+            const std::byte* from = view(1);
+            if (from == nullptr) {
+                return 0;
+            }
+            const auto byte = std::to_integer<std::uint64_t>(*from);
+            if ((shift == 63 && byte > 1) || (shift != 0 && byte == 0)) {
+                break;  // beyond 64 bits, or longer than it need be
+            }
+            n |= (byte & 0x7f) << shift;
+            if (byte < 0x80) {
+                return n;
+            }
+        }
+        fail(Status::protocol_error, "a malformed length");
+        return 0;
+    }
+    // A number of elements, each of which takes `min_size` bytes of the message and `memory` bytes
+    // here at least; 0 where that cannot be: the reader has failed then.
+    std::size_t count(std::size_t min_size, std::size_t memory) noexcept {
+        const std::uint64_t n = size();
+        if (min_size != 0 && n > left() / min_size) [[unlikely]] {
+            fail(Status::protocol_error, "more elements than the message has bytes for");
+            return 0;
+        }
+        if (memory != 0 && n > memory_ / memory) [[unlikely]] {
+            fail(Status::msgsize, "values that take more memory than a message may (hg::Limits)");
+            return 0;
+        }
+        memory_ -= static_cast<std::size_t>(n) * memory;
+        return static_cast<std::size_t>(n);
+    }
+    template <detail::scalar T>
+    T scalar() noexcept {
+        if constexpr (std::same_as<T, bool>) {
+            const std::byte* from = view(1);
+            if (from != nullptr && std::to_integer<unsigned>(*from) > 1) {
+                fail(Status::protocol_error, "a bool that is neither true nor false");
+                return false;
+            }
+            return from != nullptr && *from != std::byte{0};
+        } else {
+            T value{};
+            bytes(&value, sizeof value);
+            return value;
+        }
+    }
+
+    void fail(Status status, const char* what) noexcept {
+        if (na::ok(status_)) {
+            status_ = status;
+            what_ = what;
+        }
+        at_ = end_;
+    }
+    bool ok() const noexcept { return na::ok(status_); }
+    Status status() const noexcept { return status_; }
+    const char* what() const noexcept { return what_; }
+    std::size_t left() const noexcept { return static_cast<std::size_t>(end_ - at_); }
+    // Everything that came belongs to a value.
+    bool finish() noexcept {
+        if (ok() && left() != 0) {
+            fail(Status::protocol_error, "more bytes than the values take");
+        }
+        return ok();
+    }
+    Handle* handle = nullptr;
+
+ private:
+    template <typename T>
+    void read(T& value);
+
+    const std::byte* at_;
+    const std::byte* end_;
+    std::size_t memory_;
+    unsigned depth_;
+    Status status_ = Status::success;
+    const char* what_ = "";
+};
+
+namespace detail {
+
+// Depth to which recursive types are looked into at compile time.
+inline constexpr int kLook = 6;
+
+inline constexpr std::uint32_t kMix = 2166136261U;
+
+// What is encoded alike has the same one; different definitions of an RPC have not.
+template <typename T, int Look = kLook>
+consteval std::uint32_t kind_of() {
+    using U = std::remove_cv_t<T>;
+    if constexpr (Look == 0) {
+        return 1;
+    } else if constexpr (std::is_void_v<U>) {
+        return 2;
+    } else if constexpr (std::is_enum_v<U>) {
+        return kind_of<std::underlying_type_t<U>, Look>();
+    } else if constexpr (std::is_arithmetic_v<U>) {
+        const std::uint32_t sort = std::same_as<U, bool>         ? 0U
+                                   : std::is_floating_point_v<U> ? 1U
+                                   : std::is_signed_v<U>         ? 2U
+                                                                 : 3U;
+        return mix(mix(kMix, 3), sort * 64 + static_cast<std::uint32_t>(sizeof(U)));
+    } else if constexpr (std::is_bounded_array_v<U>) {
+        return mix(kind_of<std::remove_extent_t<U>, Look - 1>(),
+                   static_cast<std::uint32_t>(std::extent_v<U>));
+    } else if constexpr (has_codec<U>) {
+        return Codec<U>::template kind<Look - 1>();
+    } else if constexpr (custom<U>) {
+        return 4;
+    } else if constexpr (plain_aggregate<U>) {
+        return kind_of_fields<U, Look - 1>();
+    } else {
+        return 5;
+    }
+}
+
+// Bytes that each value takes at least.
+template <typename T, int Look = kLook>
+consteval std::size_t min_size_of() {
+    using U = std::remove_cv_t<T>;
+    if constexpr (Look == 0) {
+        return 0;
+    } else if constexpr (std::same_as<U, bool>) {
+        return 1;
+    } else if constexpr (scalar<U>) {
+        return sizeof(U);
+    } else if constexpr (std::is_bounded_array_v<U>) {
+        return std::extent_v<U> * min_size_of<std::remove_extent_t<U>, Look - 1>();
+    } else if constexpr (has_codec<U>) {
+        return Codec<U>::template min_size<Look - 1>();
+    } else if constexpr (plain_aggregate<U>) {
+        return min_size_of_fields<U, Look - 1>();
+    } else {
+        return 0;
+    }
+}
+
+// A value has views into the message.
+template <typename T, int Look = kLook>
+consteval bool has_views() {
+    using U = std::remove_cvref_t<T>;
+    if constexpr (Look == 0 || std::is_void_v<U>) {
+        return false;
+    } else if constexpr (std::is_bounded_array_v<U>) {
+        return has_views<std::remove_extent_t<U>, Look - 1>();
+    } else if constexpr (has_codec<U>) {
+        return Codec<U>::template views<Look - 1>();
+    } else if constexpr (plain_aggregate<U>) {
+        return fields_have_views<U, Look - 1>();
+    } else {
+        return false;
+    }
+}
+
+template <typename T, int Look = kLook>
+consteval bool can_send() {
+    using U = std::remove_cv_t<T>;
+    if constexpr (Look == 0 || scalar<U>) {
+        return true;
+    } else if constexpr (std::is_bounded_array_v<U>) {
+        return can_send<std::remove_extent_t<U>, Look - 1>();
+    } else if constexpr (has_codec<U>) {
+        return true;
+    } else {
+        return custom<U> || plain_aggregate<U>;
+    }
+}
+
+template <typename T>
+consteval void check_can_send() {
+    static_assert(!std::is_pointer_v<T>,
+                  "a pointer means nothing to another process: send what it points to "
+                  "(std::string, std::vector, std::optional), or expose memory as hg::Bulk");
+    static_assert(std::is_pointer_v<T> || !std::is_reference_v<T>,
+                  "a reference cannot be sent: send the object itself");
+    static_assert(!std::same_as<T, long double>,
+                  "long double differs between machines: send double");
+    static_assert(std::is_pointer_v<T> || std::same_as<T, long double> || can_send<T>(),
+                  "this type cannot be sent: make it an aggregate, or write beside it "
+                  "template <class Archive> void serialize(Archive& ar, Type& value)");
+}
+
+}  // namespace detail
+
+// Types that can be arguments and results of RPCs.
+template <typename T>
+concept Sendable = detail::can_send<T>();
+
+template <typename T>
+void Writer::write(const T& value) {
+    if constexpr (detail::scalar<T>) {
+        scalar(value);
+    } else if constexpr (std::is_bounded_array_v<T>) {
+        if constexpr (detail::raw<std::remove_extent_t<T>>) {
+            bytes(value, sizeof value);
+        } else {
+            for (const auto& element : value) {
+                write(element);
+            }
+        }
+    } else if constexpr (detail::has_codec<T>) {
+        Codec<T>::write(*this, value);
+    } else if constexpr (detail::has_save_load<T>) {
+        Access::save(*this, value);
+    } else if constexpr (detail::has_member_serialize<T>) {
+        // One function for both directions cannot be const; writing changes nothing.
+        Access::serialize(*this, const_cast<T&>(value));
+    } else if constexpr (detail::has_free_serialize<T>) {
+        serialize(*this, const_cast<T&>(value));
+    } else if constexpr (detail::plain_aggregate<T>) {
+        if constexpr (detail::field_count<T> != 0) {
+            detail::for_fields(value, [this](const auto&... field) { (write(field), ...); });
+        }
+    } else {
+        detail::check_can_send<T>();
+    }
+}
+
+template <typename T>
+void Reader::read(T& value) {
+    if constexpr (detail::scalar<T>) {
+        value = scalar<T>();
+    } else if constexpr (std::is_bounded_array_v<T> && detail::raw<std::remove_extent_t<T>>) {
+        bytes(value, sizeof value);
+    } else {
+        if (depth_ == 0) [[unlikely]] {
+            fail(Status::protocol_error, "values nested too deeply (hg::Limits)");
+            return;
+        }
+        --depth_;
+        if constexpr (std::is_bounded_array_v<T>) {
+            for (auto& element : value) {
+                read(element);
+            }
+        } else if constexpr (detail::has_codec<T>) {
+            Codec<T>::read(*this, value);
+        } else if constexpr (detail::has_save_load<T>) {
+            Access::load(*this, value);
+        } else if constexpr (detail::has_member_serialize<T>) {
+            Access::serialize(*this, value);
+        } else if constexpr (detail::has_free_serialize<T>) {
+            serialize(*this, value);
+        } else if constexpr (detail::plain_aggregate<T>) {
+            if constexpr (detail::field_count<T> != 0) {
+                detail::for_fields(value, [this](auto&... field) { (read(field), ...); });
+            }
+        } else {
+            detail::check_can_send<T>();
+        }
+        ++depth_;
+    }
+}
+
+}  // namespace hg
+
+#include "hg/detail/codec_std.hpp"

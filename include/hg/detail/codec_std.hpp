@@ -1,0 +1,579 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The types of the standard library as bytes; the end of hg/codec.hpp, which includes it.
+//
+// Lengths are Writer::size(). Containers with one key per element are refused where a key comes
+// twice. Hashes of unordered containers are the standard library's: who lets strangers choose the
+// keys prefers std::map.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bitset>
+#include <chrono>
+#include <complex>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <variant>
+#include <vector>
+
+#include "hg/codec.hpp"
+
+namespace hg {
+namespace detail {
+
+// Sorts of encodings: strings and sequences of the same element are the same.
+enum class Sort : std::uint32_t {
+    sequence = 16,
+    set,
+    map,
+    tuple,
+    optional,
+    variant,
+    bits,
+    monostate,
+    bulk
+};
+
+template <int Look, typename... T>
+consteval std::uint32_t kind_with(Sort sort, std::uint32_t extra = 0) {
+    std::uint32_t hash = mix(mix(kMix, static_cast<std::uint32_t>(sort)), extra);
+    ((hash = mix(hash, kind_of<T, Look>())), ...);
+    return hash;
+}
+
+template <typename T>
+concept one_byte = raw<T> && sizeof(T) == 1;
+
+// What a node of a container takes besides its element.
+inline constexpr std::size_t kNode = 32;
+
+// Sequences of elements that follow each other in memory.
+template <typename T>
+void write_elements(Writer& w, const T* data, std::size_t n) {
+    w.size(n);
+    if constexpr (raw<T>) {
+        w.bytes(data, n * sizeof(T));
+    } else {
+        for (std::size_t i = 0; i < n; ++i) {
+            w(data[i]);
+        }
+    }
+}
+
+template <typename C>
+void read_contiguous(Reader& r, C& out) {
+    using T = typename C::value_type;
+    const std::size_t n = r.count(min_size_of<T>(), sizeof(T));
+    if constexpr (raw<T>) {
+        if constexpr (sizeof(T) == 1) {
+            const std::byte* from = r.view(n);
+            const T* first = reinterpret_cast<const T*>(from);
+            if (from != nullptr) {
+                out.assign(first, first + n);
+            } else {
+                out.clear();
+            }
+        } else {
+            out.resize(n);
+            r.bytes(out.data(), n * sizeof(T));
+        }
+    } else {
+        out.clear();
+        out.resize(n);
+        for (auto& element : out) {
+            if (!r.ok()) {
+                break;
+            }
+            r(element);
+        }
+    }
+}
+
+template <typename C>
+struct SequenceCodec {
+    using T = typename C::value_type;
+    template <int Look>
+    static consteval std::uint32_t kind() {
+        return kind_with<Look, T>(Sort::sequence);
+    }
+    template <int Look>
+    static consteval std::size_t min_size() {
+        return 1;
+    }
+    template <int Look>
+    static consteval bool views() {
+        return has_views<T, Look>();
+    }
+};
+
+template <typename C>
+struct NodeSequenceCodec : SequenceCodec<C> {
+    using T = typename C::value_type;
+    static void write(Writer& w, const C& c) {
+        w.size(c.size());
+        for (const auto& element : c) {
+            w(element);
+        }
+    }
+    static void read(Reader& r, C& c) {
+        c.clear();
+        for (std::size_t n = r.count(min_size_of<T>(), sizeof(T) + kNode); n != 0 && r.ok(); --n) {
+            r(c.emplace_back());
+        }
+    }
+};
+
+template <typename C, bool kUnique>
+struct SetCodec {
+    using T = typename C::value_type;
+    template <int Look>
+    static consteval std::uint32_t kind() {
+        return kind_with<Look, T>(Sort::set);
+    }
+    template <int Look>
+    static consteval std::size_t min_size() {
+        return 1;
+    }
+    template <int Look>
+    static consteval bool views() {
+        return has_views<T, Look>();
+    }
+    static void write(Writer& w, const C& c) {
+        w.size(c.size());
+        for (const auto& element : c) {
+            w(element);
+        }
+    }
+    static void read(Reader& r, C& c) {
+        c.clear();
+        for (std::size_t n = r.count(min_size_of<T>(), sizeof(T) + kNode); n != 0 && r.ok(); --n) {
+            T element{};
+            r(element);
+            const std::size_t before = c.size();
+            c.insert(std::move(element));
+            if (kUnique && c.size() == before) {
+                r.fail(Status::protocol_error, "an element that is in a set twice");
+            }
+        }
+    }
+};
+
+template <typename C, bool kUnique>
+struct MapCodec {
+    using K = typename C::key_type;
+    using V = typename C::mapped_type;
+    template <int Look>
+    static consteval std::uint32_t kind() {
+        return kind_with<Look, K, V>(Sort::map);
+    }
+    template <int Look>
+    static consteval std::size_t min_size() {
+        return 1;
+    }
+    template <int Look>
+    static consteval bool views() {
+        return has_views<K, Look>() || has_views<V, Look>();
+    }
+    static void write(Writer& w, const C& c) {
+        w.size(c.size());
+        for (const auto& [key, value] : c) {
+            w(key, value);
+        }
+    }
+    static void read(Reader& r, C& c) {
+        c.clear();
+        for (std::size_t n =
+                 r.count(min_size_of<K>() + min_size_of<V>(), sizeof(K) + sizeof(V) + kNode);
+             n != 0 && r.ok(); --n) {
+            K key{};
+            V value{};
+            r(key, value);
+            const std::size_t before = c.size();
+            c.emplace(std::move(key), std::move(value));
+            if (kUnique && c.size() == before) {
+                r.fail(Status::protocol_error, "a key that is in a map twice");
+            }
+        }
+    }
+};
+
+template <typename Tuple, typename... T>
+struct TupleCodec {
+    template <int Look>
+    static consteval std::uint32_t kind() {
+        return kind_with<Look, T...>(Sort::tuple, static_cast<std::uint32_t>(sizeof...(T)));
+    }
+    template <int Look>
+    static consteval std::size_t min_size() {
+        return (std::size_t{0} + ... + min_size_of<T, Look>());
+    }
+    template <int Look>
+    static consteval bool views() {
+        return (false || ... || has_views<T, Look>());
+    }
+    static void write(Writer& w, const Tuple& t) {
+        std::apply([&w](const auto&... v) { w(v...); }, t);
+    }
+    static void read(Reader& r, Tuple& t) {
+        std::apply([&r](auto&... v) { r(v...); }, t);
+    }
+};
+
+// One byte that says whether there is a value, and the value.
+template <typename O, typename T>
+struct OptionalCodec {
+    template <int Look>
+    static consteval std::uint32_t kind() {
+        return kind_with<Look, T>(Sort::optional);
+    }
+    template <int Look>
+    static consteval std::size_t min_size() {
+        return 1;
+    }
+    template <int Look>
+    static consteval bool views() {
+        return has_views<T, Look>();
+    }
+    static void write(Writer& w, const O& o) {
+        w.scalar(static_cast<bool>(o));
+        if (o) {
+            w(*o);
+        }
+    }
+};
+
+}  // namespace detail
+
+template <typename C, typename Traits, typename Alloc>
+struct Codec<std::basic_string<C, Traits, Alloc>>
+    : detail::SequenceCodec<std::basic_string<C, Traits, Alloc>> {
+    using String = std::basic_string<C, Traits, Alloc>;
+    static void write(Writer& w, const String& s) { detail::write_elements(w, s.data(), s.size()); }
+    static void read(Reader& r, String& s) { detail::read_contiguous(r, s); }
+};
+
+template <typename C, typename Traits>
+struct Codec<std::basic_string_view<C, Traits>>
+    : detail::SequenceCodec<std::basic_string_view<C, Traits>> {
+    using View = std::basic_string_view<C, Traits>;
+    template <int>
+    static consteval bool views() {
+        return true;
+    }
+    static void write(Writer& w, View s) { detail::write_elements(w, s.data(), s.size()); }
+    static void read(Reader& r, View& s) {
+        static_assert(sizeof(C) == 1,
+                      "a view of larger characters would not be aligned: use std::basic_string");
+        const std::size_t n = r.count(1, 0);
+        const std::byte* at = r.view(n);
+        s = at == nullptr ? View{} : View(reinterpret_cast<const C*>(at), n);
+    }
+};
+
+template <typename T>
+struct Codec<std::span<T>> : detail::SequenceCodec<std::span<T>> {
+    template <int>
+    static consteval bool views() {
+        return true;
+    }
+    static void write(Writer& w, std::span<T> s) { detail::write_elements(w, s.data(), s.size()); }
+    static void read(Reader& r, std::span<T>& s) {
+        static_assert(std::is_const_v<T>,
+                      "a span that is received is read only: std::span<const T>");
+        static_assert(detail::one_byte<std::remove_const_t<T>>,
+                      "a view of elements larger than a byte would not be aligned in the message: "
+                      "receive a std::vector");
+        const std::size_t n = r.count(1, 0);
+        const std::byte* at = r.view(n);
+        s = at == nullptr ? std::span<T>{} : std::span<T>(reinterpret_cast<T*>(at), n);
+    }
+};
+
+template <typename T, typename Alloc>
+struct Codec<std::vector<T, Alloc>> : detail::SequenceCodec<std::vector<T, Alloc>> {
+    static void write(Writer& w, const std::vector<T, Alloc>& v) {
+        detail::write_elements(w, v.data(), v.size());
+    }
+    static void read(Reader& r, std::vector<T, Alloc>& v) { detail::read_contiguous(r, v); }
+};
+
+template <typename Alloc>
+struct Codec<std::vector<bool, Alloc>> : detail::SequenceCodec<std::vector<bool, Alloc>> {
+    static void write(Writer& w, const std::vector<bool, Alloc>& v) {
+        w.size(v.size());
+        for (const bool b : v) {
+            w.scalar(b);
+        }
+    }
+    static void read(Reader& r, std::vector<bool, Alloc>& v) {
+        v.clear();
+        for (std::size_t n = r.count(1, 1); n != 0 && r.ok(); --n) {
+            v.push_back(r.scalar<bool>());
+        }
+    }
+};
+
+template <typename T, typename Alloc>
+struct Codec<std::deque<T, Alloc>> : detail::NodeSequenceCodec<std::deque<T, Alloc>> {};
+template <typename T, typename Alloc>
+struct Codec<std::list<T, Alloc>> : detail::NodeSequenceCodec<std::list<T, Alloc>> {};
+
+template <typename T, typename... R>
+struct Codec<std::set<T, R...>> : detail::SetCodec<std::set<T, R...>, true> {};
+template <typename T, typename... R>
+struct Codec<std::multiset<T, R...>> : detail::SetCodec<std::multiset<T, R...>, false> {};
+template <typename T, typename... R>
+struct Codec<std::unordered_set<T, R...>> : detail::SetCodec<std::unordered_set<T, R...>, true> {};
+template <typename T, typename... R>
+struct Codec<std::unordered_multiset<T, R...>>
+    : detail::SetCodec<std::unordered_multiset<T, R...>, false> {};
+
+template <typename K, typename V, typename... R>
+struct Codec<std::map<K, V, R...>> : detail::MapCodec<std::map<K, V, R...>, true> {};
+template <typename K, typename V, typename... R>
+struct Codec<std::multimap<K, V, R...>> : detail::MapCodec<std::multimap<K, V, R...>, false> {};
+template <typename K, typename V, typename... R>
+struct Codec<std::unordered_map<K, V, R...>>
+    : detail::MapCodec<std::unordered_map<K, V, R...>, true> {};
+template <typename K, typename V, typename... R>
+struct Codec<std::unordered_multimap<K, V, R...>>
+    : detail::MapCodec<std::unordered_multimap<K, V, R...>, false> {};
+
+template <typename T, std::size_t N>
+struct Codec<std::array<T, N>> {
+    template <int Look>
+    static consteval std::uint32_t kind() {
+        return detail::mix(detail::kind_of<T, Look>(), static_cast<std::uint32_t>(N));
+    }
+    template <int Look>
+    static consteval std::size_t min_size() {
+        return N * detail::min_size_of<T, Look>();
+    }
+    template <int Look>
+    static consteval bool views() {
+        return detail::has_views<T, Look>();
+    }
+    static void write(Writer& w, const std::array<T, N>& a) {
+        if constexpr (detail::raw<T>) {
+            w.bytes(a.data(), N * sizeof(T));
+        } else {
+            for (const auto& element : a) {
+                w(element);
+            }
+        }
+    }
+    static void read(Reader& r, std::array<T, N>& a) {
+        if constexpr (detail::raw<T>) {
+            r.bytes(a.data(), N * sizeof(T));
+        } else {
+            for (auto& element : a) {
+                r(element);
+            }
+        }
+    }
+};
+
+template <typename A, typename B>
+struct Codec<std::pair<A, B>> : detail::TupleCodec<std::pair<A, B>, A, B> {};
+template <typename... T>
+struct Codec<std::tuple<T...>> : detail::TupleCodec<std::tuple<T...>, T...> {};
+
+template <typename T>
+struct Codec<std::optional<T>> : detail::OptionalCodec<std::optional<T>, T> {
+    static void read(Reader& r, std::optional<T>& o) {
+        if (r.scalar<bool>()) {
+            r(o.emplace());
+        } else {
+            o.reset();
+        }
+    }
+};
+
+template <typename T>
+struct Codec<std::unique_ptr<T>> : detail::OptionalCodec<std::unique_ptr<T>, T> {
+    static void read(Reader& r, std::unique_ptr<T>& p) {
+        p.reset();
+        if (r.scalar<bool>()) {
+            p = std::make_unique<T>();
+            r(*p);
+        }
+    }
+};
+
+template <typename... T>
+struct Codec<std::variant<T...>> {
+    using V = std::variant<T...>;
+    template <int Look>
+    static consteval std::uint32_t kind() {
+        return detail::kind_with<Look, T...>(detail::Sort::variant,
+                                             static_cast<std::uint32_t>(sizeof...(T)));
+    }
+    template <int Look>
+    static consteval std::size_t min_size() {
+        return 1 + std::min({detail::min_size_of<T, Look>()...});
+    }
+    template <int Look>
+    static consteval bool views() {
+        return (false || ... || detail::has_views<T, Look>());
+    }
+    static void write(Writer& w, const V& v) {
+        if (v.valueless_by_exception()) {
+            w.fail(Status::invalid_arg, "a variant without a value");
+            return;
+        }
+        w.size(v.index());
+        std::visit([&w](const auto& value) { w(value); }, v);
+    }
+    static void read(Reader& r, V& v) {
+        const std::uint64_t index = r.size();
+        if (index >= sizeof...(T)) {
+            r.fail(Status::protocol_error, "a variant with an alternative that does not exist");
+            return;
+        }
+        read_alternative(r, v, index, std::index_sequence_for<T...>{});
+    }
+
+ private:
+    template <std::size_t... I>
+    static void read_alternative(Reader& r, V& v, std::uint64_t index, std::index_sequence<I...>) {
+        ((I == index ? static_cast<void>(r(v.template emplace<I>())) : void()), ...);
+    }
+};
+
+template <>
+struct Codec<std::monostate> {
+    template <int>
+    static consteval std::uint32_t kind() {
+        return detail::kind_with<0>(detail::Sort::monostate);
+    }
+    template <int>
+    static consteval std::size_t min_size() {
+        return 0;
+    }
+    template <int>
+    static consteval bool views() {
+        return false;
+    }
+    static void write(Writer&, std::monostate) {}
+    static void read(Reader&, std::monostate&) {}
+};
+
+template <typename T>
+struct Codec<std::complex<T>> : Codec<std::array<T, 2>> {
+    static void write(Writer& w, const std::complex<T>& c) { w(c.real(), c.imag()); }
+    static void read(Reader& r, std::complex<T>& c) {
+        const T real = r.scalar<T>();
+        c = {real, r.scalar<T>()};
+    }
+};
+
+template <std::size_t N>
+struct Codec<std::bitset<N>> {
+    static constexpr std::size_t kBytes = (N + 7) / 8;
+    template <int>
+    static consteval std::uint32_t kind() {
+        return detail::kind_with<0>(detail::Sort::bits, static_cast<std::uint32_t>(N));
+    }
+    template <int>
+    static consteval std::size_t min_size() {
+        return kBytes;
+    }
+    template <int>
+    static consteval bool views() {
+        return false;
+    }
+    static void write(Writer& w, const std::bitset<N>& b) {
+        std::array<std::uint8_t, kBytes> out{};
+        for (std::size_t i = 0; i < N; ++i) {
+            out[i / 8] = static_cast<std::uint8_t>(out[i / 8] | (b[i] ? 1U : 0U) << (i % 8));
+        }
+        w.bytes(out.data(), kBytes);
+    }
+    static void read(Reader& r, std::bitset<N>& b) {
+        std::array<std::uint8_t, kBytes> in{};
+        r.bytes(in.data(), kBytes);
+        for (std::size_t i = 0; i < N; ++i) {
+            b[i] = ((in[i / 8] >> (i % 8)) & 1) != 0;
+        }
+    }
+};
+
+template <typename Rep, typename Period>
+struct Codec<std::chrono::duration<Rep, Period>> {
+    using Duration = std::chrono::duration<Rep, Period>;
+    template <int>
+    static consteval std::uint32_t kind() {
+        return detail::mix(
+            detail::mix(detail::kind_of<Rep>(), static_cast<std::uint32_t>(Period::num)),
+            static_cast<std::uint32_t>(Period::den));
+    }
+    template <int>
+    static consteval std::size_t min_size() {
+        return sizeof(Rep);
+    }
+    template <int>
+    static consteval bool views() {
+        return false;
+    }
+    static void write(Writer& w, Duration d) { w.scalar(d.count()); }
+    static void read(Reader& r, Duration& d) { d = Duration(r.scalar<Rep>()); }
+};
+
+template <typename Clock, typename D>
+struct Codec<std::chrono::time_point<Clock, D>> : Codec<D> {
+    static_assert(std::same_as<Clock, std::chrono::system_clock>,
+                  "only points of std::chrono::system_clock mean something to another process");
+    using Point = std::chrono::time_point<Clock, D>;
+    static void write(Writer& w, Point p) { w.scalar(p.time_since_epoch().count()); }
+    static void read(Reader& r, Point& p) { p = Point(D(r.scalar<typename D::rep>())); }
+};
+
+// --- without an RPC
+// ----------------------------------------------------------------------------------------------------
+
+// A value as bytes, for files and tests. Throws std::bad_alloc, and Exception where a value cannot
+// be sent.
+template <Sendable T>
+std::vector<std::byte> encode(const T& value) {
+    std::vector<std::byte> bytes(256);
+    Writer w(
+        bytes.data(), bytes.data() + bytes.size(),
+        [](Writer& self, std::size_t more) {
+            auto& v = *static_cast<std::vector<std::byte>*>(self.owner());
+            v.resize(std::max(v.size() * 2, self.written() + more));
+            self.move_to(v.data(), v.data() + v.size());
+            return true;
+        },
+        &bytes);
+    w(value);
+    if (!w.ok()) {
+        throw Exception(w.status(), w.what());
+    }
+    bytes.resize(w.written());
+    return bytes;
+}
+
+// The inverse, of bytes that may be anybody's. Views in the value point into `bytes`. Errors:
+// protocol_error (not such a value), msgsize (beyond the limits). Throws std::bad_alloc.
+template <Sendable T>
+Result<T> decode(std::span<const std::byte> bytes, const Limits& limits = {}) {
+    Reader r(bytes, limits);
+    T value{};
+    r(value);
+    if (!r.finish()) {
+        return Error{r.status(), r.what()};
+    }
+    return value;
+}
+
+}  // namespace hg

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An engine: this process as a caller and a server of RPCs over one transport.
+//
+//   hg::Engine engine = hg::Engine::server("ofi+tcp");       // or client(...)
+//   engine.serve(add, [](int a, int b) { return a + b; });
+//   hg::Peer peer = engine.connect(uri);
+//   int sum = add(peer, 1, 2).get();
+//
+// Handlers, callbacks and coroutines run on the engine's executor, which Progress chooses. The
+// functions are for any thread, unless they say something else.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "hg/handler.hpp"
+#include "hg/peer.hpp"
+#include "hg/rpc.hpp"
+#include "hg/task.hpp"
+#include "na/plugin.hpp"
+
+namespace hg {
+
+namespace detail {
+class EngineCore;
+void run_job(EngineCore& engine, void* what) noexcept;
+}  // namespace detail
+
+// Something that an engine wants to be run: a handler, a callback, the rest of a coroutine. Small,
+// trivially copied; to be called exactly once, before the engine is destroyed.
+class Job {
+ public:
+    Job(detail::EngineCore& engine, void* what) noexcept : engine_(&engine), what_(what) {}
+    void operator()() const noexcept { detail::run_job(*engine_, what_); }
+
+ private:
+    detail::EngineCore* engine_;
+    void* what_;
+};
+
+// Threads of the user's that run what engines have to run.
+class Executor {
+ public:
+    virtual ~Executor() = default;
+    // Runs the job soon, on one of its threads; never inside this call, which is made on the
+    // engine's thread and must not block for long.
+    virtual void execute(Job job) noexcept = 0;
+};
+
+// Who makes progress, and where handlers, callbacks and coroutines run.
+enum class Progress : std::uint8_t {
+    own_thread,  // a thread of the engine's does everything
+    caller,      // whoever calls run(), run_for() or poll(), or blocks in a call
+    executor,    // a thread of the engine's makes progress, EngineOptions::executor runs the rest
+};
+
+struct EngineOptions {
+    Progress progress = Progress::own_thread;
+    Executor* executor = nullptr;  // with Progress::executor; outlives the engine
+
+    // Handlers at a time, coroutines that wait included; further requests wait in their order.
+    // 0: any number. With one thread this limits coroutines only.
+    std::uint32_t handlers = 0;
+    // Requests at a time, those that wait included; further ones are answered with Status::again.
+    // 0: HG_REQUEST_LIMIT of the environment.
+    std::uint32_t requests = 0;
+    // How long the destructor waits for calls and handlers before it ends them.
+    std::chrono::milliseconds drain{5000};
+
+    // Peers of this host are reached over shared memory.
+    bool auto_sm = false;
+    // Never sleep: the lowest latency for a whole processor.
+    bool busy = false;
+    // The promise that one thread uses the engine and all that belongs to it; with
+    // Progress::caller only.
+    bool single_thread = false;
+    // More of the transport: addresses, keys, message sizes. no_block and single_class come from
+    // the two above.
+    na::InitInfo transport;
+};
+
+class Engine {
+ public:
+    // Opens `[class+]protocol[://address]`, "ofi+tcp", "na+sm://name", "ucx+all". server() can be
+    // called, client() only calls. Throw Exception: invalid_arg (malformed, options that contradict
+    // each other), protonosupport (no such transport here; the text says which there are),
+    // addrinuse, and what the transport answers.
+    static Engine server(std::string_view info, EngineOptions options = {}) {
+        return value(open(info, true, std::move(options)));
+    }
+    static Engine client(std::string_view info, EngineOptions options = {}) {
+        return value(open(info, false, std::move(options)));
+    }
+    // The same without exceptions, but for std::bad_alloc.
+    static Result<Engine> open(std::string_view info, bool listen, EngineOptions options = {});
+
+    Engine(Engine&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
+    Engine& operator=(Engine&& other) noexcept {
+        std::swap(core_, other.core_);
+        return *this;
+    }
+    // shutdown() with EngineOptions::drain. Not on a thread of the engine's own, not in what it
+    // runs.
+    ~Engine();
+
+    // Ends the engine: no request and no call is accepted any more; calls and handlers in flight
+    // get `limit` to end; then the calls end with Status::canceled, callers of handlers that still
+    // run are answered so, and Request::stop() is requested. A handler that goes on beyond that
+    // keeps what it uses; its answer goes nowhere. Once; later calls do nothing.
+    void shutdown(std::chrono::milliseconds limit) noexcept;
+
+    // What connect() of other processes takes; empty where the transport has none. Throws
+    // std::bad_alloc.
+    std::string uri() const;
+
+    // The peer at an address that its uri() gave. Does not contact it. Throws Exception
+    // (invalid_arg, protonosupport and what the transport answers), std::bad_alloc.
+    Peer connect(std::string_view uri) const { return value(lookup(uri)); }
+    Result<Peer> lookup(std::string_view uri) const;
+    // This engine itself; calls do not leave the process.
+    Peer self() const;
+
+    // Serves an RPC by `handler` (hg/handler.hpp) from now on, as long as the engine lives. The
+    // handler is moved in and called from the executor. Throws Exception: exist (served already),
+    // opnotsupported (a client), std::bad_alloc.
+    template <typename Definition, typename F>
+    void serve(const Definition& definition, F handler) {
+        value(detail::serve(
+            core(), new detail::ServedBy<Definition, F>(definition.info(), std::move(handler))));
+    }
+
+    // --- Progress::caller
+    // One round: what has come is handled, what has become due runs. Answers whether anything ran.
+    // Never blocks. Any thread.
+    bool poll() noexcept;
+    // Makes progress until `time` has passed, sleeping where there is nothing to do.
+    void run_for(std::chrono::milliseconds time) noexcept;
+    // The same until stop(), which any thread and any handler may call (a signal handler may not).
+    void run() noexcept;
+    void stop() noexcept;
+
+    // To embed the engine into another event loop: a descriptor that becomes readable when poll()
+    // has something to do, deadlines included. Before each sleep on it, call ready_to_sleep();
+    // false: poll() first. -1: the transport cannot be waited on: poll() at intervals.
+    int descriptor() const noexcept;
+    bool ready_to_sleep() noexcept;
+
+    // --- all
+    // Starts a coroutine that nobody waits for, here and now; shutdown() does. An exception that
+    // leaves it ends the program.
+    void spawn(Task<void> task);
+    // Awaitables: goes on on the executor, now or after `time`; canceled early by shutdown(): the
+    // value says whether the time has passed.
+    auto sleep(Clock::duration time);
+    // Calls in flight; handlers that run, and requests that wait for one.
+    std::uint32_t calls() const noexcept;
+    std::uint32_t requests() const noexcept;
+
+    detail::EngineCore& core() const noexcept { return *core_; }  // for the library
+
+ private:
+    explicit Engine(detail::EngineCore* core) noexcept : core_(core) {}
+    detail::EngineCore* core_;
+};
+
+// Runs a task or a call to its end and answers its value, or throws; with Progress::caller, and on
+// the engine's own thread, this makes progress meanwhile.
+template <detail::Startable A>
+decltype(auto) sync_wait(Engine& engine, A operation) {
+    return detail::block_on(&engine.core(), operation);
+}
+
+namespace detail {
+
+// A timer that is awaited.
+class Sleep {
+ public:
+    Sleep(EngineCore& engine, Clock::time_point when) noexcept : engine_(engine) {
+        timer_.when = when;
+    }
+    // Before it is started.
+    Sleep(Sleep&& other) noexcept : engine_(other.engine_) { timer_.when = other.timer_.when; }
+    auto operator co_await() && noexcept { return Awaiter<Sleep>(*this); }
+    bool start(Continuation& next);  // throws std::bad_alloc
+    bool take() const noexcept { return passed_; }
+
+ private:
+    friend class SleepAccess;
+    struct Entry : Timer {
+        Sleep* sleep = nullptr;
+    };
+    EngineCore& engine_;
+    Entry timer_;
+    Continuation* next_ = nullptr;
+    bool passed_ = false;
+    alignas(void*) std::byte due_[4 * sizeof(void*)];  // on its way to the executor
+};
+
+}  // namespace detail
+
+inline auto Engine::sleep(Clock::duration time) {
+    return detail::Sleep(*core_, within(time).deadline);
+}
+
+}  // namespace hg

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who makes progress, deadlines and cancellation, and the end of an engine.
+#include <catch2/catch.hpp>
+
+#include <poll.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "conformance/cxx/scene.hpp"
+
+using namespace cxxtest;
+using namespace std::chrono_literals;
+using hg::Status;
+
+namespace {
+
+// A pool of threads as a user may have one.
+class Pool final : public hg::Executor {
+ public:
+    explicit Pool(unsigned threads) {
+        for (unsigned i = 0; i < threads; ++i) {
+            threads_.emplace_back([this] { run(); });
+        }
+    }
+    ~Pool() override {
+        {
+            const std::lock_guard guard(mutex_);
+            stop_ = true;
+        }
+        signal_.notify_all();
+        for (std::thread& t : threads_) {
+            t.join();
+        }
+    }
+    void execute(hg::Job job) noexcept override {
+        {
+            const std::lock_guard guard(mutex_);
+            jobs_.push_back(job);
+        }
+        signal_.notify_one();
+    }
+    bool has(std::thread::id id) const {
+        for (const std::thread& t : threads_) {
+            if (t.get_id() == id) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+ private:
+    void run() {
+        std::unique_lock lock(mutex_);
+        for (;;) {
+            signal_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+            if (jobs_.empty()) {
+                return;
+            }
+            const hg::Job job = jobs_.front();
+            jobs_.pop_front();
+            lock.unlock();
+            job();
+            lock.lock();
+        }
+    }
+    std::mutex mutex_;
+    std::condition_variable signal_;
+    std::deque<hg::Job> jobs_;
+    bool stop_ = false;
+    std::vector<std::thread> threads_;
+};
+
+// Holds what is served until it is opened.
+class Door {
+ public:
+    void open() {
+        const std::lock_guard guard(mutex_);
+        open_ = true;
+        signal_.notify_all();
+    }
+    void pass() {
+        std::unique_lock lock(mutex_);
+        ++waiting_;
+        signal_.wait(lock, [this] { return open_; });
+    }
+    unsigned waiting() {
+        const std::lock_guard guard(mutex_);
+        return waiting_;
+    }
+
+ private:
+    std::mutex mutex_;
+    std::condition_variable signal_;
+    bool open_ = false;
+    unsigned waiting_ = 0;
+};
+
+hg::EngineOptions by_caller(bool single = false) {
+    hg::EngineOptions options;
+    options.progress = hg::Progress::caller;
+    options.single_thread = single;
+    return options;
+}
+
+}  // namespace
+
+TEST_CASE("one thread drives both sides") {
+    const bool single = GENERATE(false, true);
+    Pair pair(by_caller(single), by_caller(single));
+    const auto here = std::this_thread::get_id();
+    pair.server.serve(add, [&](int a, int b) {
+        CHECK(std::this_thread::get_id() == here);
+        return a + b;
+    });
+    std::optional<int> sum;
+    add(pair.peer, 1, 2).then([&](hg::Result<int> r) { sum = *r; });
+    REQUIRE(support::until([&] { return sum.has_value(); }, [&] { pair.server.poll(); },
+                           [&] { pair.client.poll(); }));
+    CHECK(*sum == 3);
+    // Deadlines pass there too.
+    hg::Result<int> late = hg::Error{};
+    bool done = false;
+    add(pair.peer, 1, 2, hg::within(20ms)).then([&](hg::Result<int> r) {
+        late = std::move(r);
+        done = true;
+    });
+    REQUIRE(support::until([&] { return done; }, [&] { pair.client.poll(); }));
+    CHECK(late.status() == Status::timeout);
+}
+
+TEST_CASE("a blocking call of a caller-driven engine makes progress itself") {
+    Pair pair({}, by_caller());
+    pair.server.serve(add, [](int a, int b) { return a + b; });
+    for (int i = 0; i < 100; ++i) {
+        REQUIRE(add(pair.peer, i, 1).get() == i + 1);
+    }
+    // Of several threads that wait, one sees the other's answer.
+    std::atomic<unsigned> good{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+        threads.emplace_back([&] {
+            for (int i = 0; i < 100; ++i) {
+                good += add(pair.peer, i, 1).get() == i + 1;
+            }
+        });
+    }
+    for (std::thread& t : threads) {
+        t.join();
+    }
+    CHECK(good == 300);
+}
+
+TEST_CASE("run() until stop(), from another thread and from a handler") {
+    Pair pair(by_caller());
+    pair.server.serve(nothing, [&] { pair.server.stop(); });
+    std::thread server([&] { pair.server.run(); });
+    CHECK(nothing(pair.peer).wait());
+    server.join();
+    std::thread again([&] { pair.server.run(); });
+    pair.server.stop();
+    again.join();
+    const auto start = hg::Clock::now();
+    pair.server.run_for(30ms);
+    CHECK(hg::Clock::now() - start >= 30ms);
+}
+
+TEST_CASE("another event loop sleeps on the descriptor") {
+    Pair pair(by_caller());
+    if (pair.server.descriptor() < 0) {
+        support::skip("the transport cannot be waited on");
+        return;
+    }
+    bool slept = false;
+    pair.server.serve(add, [](int a, int b) { return a + b; });
+    pair.server.spawn([](hg::Engine& engine, bool& out) -> hg::Task<> {
+        out = co_await engine.sleep(50ms);
+    }(pair.server, slept));
+    std::atomic<bool> stop{false};
+    std::atomic<bool> answered{false};
+    std::thread caller([&] {
+        answered = add(pair.peer, 1, 2).get() == 3;
+        stop = true;
+    });
+    const bool ended = support::until(
+        [&] { return stop && slept; },
+        [&] {
+            if (pair.server.poll() || !pair.server.ready_to_sleep()) {
+                return;
+            }
+            pollfd fd{.fd = pair.server.descriptor(), .events = POLLIN, .revents = 0};
+            (void)::poll(&fd, 1, 1000);
+        });
+    caller.join();
+    CHECK(ended);
+    CHECK(answered);
+}
+
+TEST_CASE("handlers run on the user's threads, as many as there are") {
+    Pool pool(3);
+    hg::EngineOptions options;
+    options.progress = hg::Progress::executor;
+    options.executor = &pool;
+    Pair pair(options, options);
+    std::atomic<unsigned> elsewhere{0};
+    Door door;
+    pair.server.serve(nothing, [&] {
+        elsewhere += !pool.has(std::this_thread::get_id());
+        door.pass();
+    });
+    pair.server.serve(add, [](int a, int b) { return a + b; });
+    std::atomic<unsigned> ended{0};
+    for (int i = 0; i < 2; ++i) {
+        nothing(pair.peer).then([&](hg::Result<void> r) { ended += static_cast<bool>(r); });
+    }
+    REQUIRE(support::until([&] { return door.waiting() == 2; }));
+    CHECK(add(pair.peer, 1, 1).get() == 2);  // the third thread
+    door.open();
+    REQUIRE(support::until([&] { return ended == 2; }));
+    CHECK(elsewhere == 0);
+}
+
+TEST_CASE("a deadline ends a call whatever the target does") {
+    Pool pool(2);
+    hg::EngineOptions options;
+    options.progress = hg::Progress::executor;
+    options.executor = &pool;
+    Pair pair(options);
+    Door door;
+    std::atomic<bool> told{false};
+    pair.server.serve(nothing, [&](hg::Request& request) {
+        told = request.deadline() != hg::Clock::time_point::max();
+        door.pass();
+    });
+    const auto start = hg::Clock::now();
+    const auto r = nothing(pair.peer, hg::within(100ms)).wait();
+    CHECK(hg::Clock::now() - start >= 100ms);
+    CHECK(r.status() == Status::timeout);
+    CHECK(r.error().message.find("deadline") != std::string::npos);
+    CHECK(told);
+    CHECK(nothing(pair.peer, hg::within(-1s)).wait().status() == Status::timeout);
+    door.open();
+    CHECK(nothing(pair.peer, hg::within(1h)).wait());
+    CHECK(nothing(pair.peer, hg::within(hg::Clock::duration::max())).wait());
+}
+
+TEST_CASE("a request whose deadline has passed is not begun") {
+    Pair pair(by_caller());
+    std::atomic<unsigned> served{0};
+    pair.server.serve(nothing, [&] { ++served; });
+    CHECK(nothing(pair.peer, hg::within(5ms)).wait().status() == Status::timeout);
+    // On its arrival the time that was left when it was sent begins: it waits here for longer.
+    for (int i = 0; i < 20; ++i) {
+        pair.server.poll();
+    }
+    const unsigned before = served;
+    CHECK(before <= 1);
+    CHECK(pair.server.requests() == 0);
+}
+
+TEST_CASE("a stop token cancels a call, before, while and after it is sent") {
+    Pool pool(2);
+    hg::EngineOptions options;
+    options.progress = hg::Progress::executor;
+    options.executor = &pool;
+    Pair pair(options);
+    Door door;
+    pair.server.serve(nothing, [&] { door.pass(); });
+    std::stop_source stopped;
+    stopped.request_stop();
+    CHECK(nothing(pair.peer, hg::CallOptions{.stop = stopped.get_token()}).wait().status() ==
+          Status::canceled);
+    std::stop_source source;
+    std::atomic<bool> done{false};
+    hg::Result<void> result;
+    nothing(pair.peer, hg::CallOptions{.stop = source.get_token()}).then([&](hg::Result<void> r) {
+        result = std::move(r);
+        done = true;
+    });
+    REQUIRE(support::until([&] { return door.waiting() == 1; }));
+    source.request_stop();
+    REQUIRE(support::until([&] { return done.load(); }));
+    CHECK(result.status() == Status::canceled);
+    CHECK(result.error().message.find("stop") != std::string::npos);
+    door.open();
+    std::stop_source never;
+    CHECK(nothing(pair.peer, hg::CallOptions{.stop = never.get_token()}).wait());
+    never.request_stop();
+}
+
+TEST_CASE("a stop races with the answer, and one of them wins") {
+    Pair pair;
+    pair.server.serve(add, [](int a, int b) { return a + b; });
+    for (int i = 0; i < 200; ++i) {
+        std::stop_source source;
+        std::thread stopper([&] { source.request_stop(); });
+        const auto r =
+            add(pair.peer, i, 1,
+                hg::CallOptions{.deadline = hg::Clock::now() + 5s, .stop = source.get_token()})
+                .wait();
+        CHECK(((r && *r == i + 1) || r.status() == Status::canceled));
+        stopper.join();
+    }
+    CHECK(add(pair.peer, 1, 1).get() == 2);
+}
+
+TEST_CASE("shutdown waits for what is in flight") {
+    Pool pool(2);
+    hg::EngineOptions options;
+    options.progress = hg::Progress::executor;
+    options.executor = &pool;
+    Pair pair(options);
+    Door door;
+    pair.server.serve(add, [&](int a, int b) {
+        door.pass();
+        return a + b;
+    });
+    std::atomic<bool> done{false};
+    hg::Result<int> result = hg::Error{};
+    add(pair.peer, 1, 2).then([&](hg::Result<int> r) {
+        result = std::move(r);
+        done = true;
+    });
+    REQUIRE(support::until([&] { return door.waiting() == 1; }));
+    std::thread opener([&] { door.open(); });
+    pair.server.shutdown(20s);
+    opener.join();
+    REQUIRE(support::until([&] { return done.load(); }));
+    REQUIRE(result);
+    CHECK(*result == 3);
+    CHECK(nothing(pair.server.self()).wait().status() == Status::canceled);
+}
+
+TEST_CASE("shutdown ends what does not end by itself, and says so to everybody") {
+    Pool pool(2);
+    hg::EngineOptions options;
+    options.progress = hg::Progress::executor;
+    options.executor = &pool;
+    options.drain = 50ms;
+    Door door;
+    std::atomic<bool> stopped{false};
+    std::optional<hg::Engine> server(hg::Engine::server(support::options().protocol, options));
+    hg::Engine client = hg::Engine::server(support::options().protocol, {});
+    hg::Engine caller = hg::Engine::client(support::options().protocol, {});
+    const hg::Peer peer = client.connect(server->uri());
+    server->serve(nothing, [&](hg::Request& request) {
+        door.pass();
+        stopped = request.stop().stop_requested();
+    });
+    std::atomic<int> status{-1};
+    nothing(peer).then([&](hg::Result<void> r) { status = static_cast<int>(r.status()); });
+    REQUIRE(support::until([&] { return door.waiting() == 1; }));
+    const hg::Peer lasting = server->self();
+    server.reset();
+    REQUIRE(support::until([&] { return status != -1; }));
+    CHECK(static_cast<Status>(status.load()) == Status::canceled);
+    CHECK(nothing(lasting).wait().status() == Status::canceled);
+    door.open();
+    REQUIRE(support::until([&] { return stopped.load(); }));
+
+    // The other end: calls that nobody answers.
+    Door none;
+    client.serve(add, [&](int a, int b) { return none.pass(), a + b; });
+    std::atomic<int> ended{-1};
+    {
+        hg::EngineOptions quick;
+        quick.drain = 20ms;
+        hg::Engine origin = hg::Engine::client(support::options().protocol, quick);
+        const hg::Peer to = origin.connect(client.uri());
+        add(to, 1, 2).then([&](hg::Result<int> r) { ended = static_cast<int>(r.status()); });
+        REQUIRE(support::until([&] { return none.waiting() == 1; }));
+    }
+    CHECK(static_cast<Status>(ended.load()) == Status::canceled);
+    none.open();
+}
+
+TEST_CASE("a peer that is gone ends its calls") {
+    Pair pair;
+    pair.server.serve(add, [](int a, int b) { return a + b; });
+    CHECK(add(pair.peer, 1, 2).get() == 3);
+    { const hg::Engine gone = std::move(pair.server); }
+    const auto r = add(pair.peer, 1, 2, hg::within(2s)).wait();
+    CHECK(!r);
+    CHECK((r.status() == Status::hostunreach || r.status() == Status::timeout));
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Values as bytes and back, and bytes that nobody meant well with.
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <random>
+
+#include "hg/codec.hpp"
+
+namespace {
+
+struct Point {
+    std::int32_t x = 0;
+    double y = 0;
+    friend bool operator==(const Point&, const Point&) = default;
+};
+enum class Color : std::uint8_t { red, green };
+struct Everything {
+    bool flag = false;
+    char name[6] = {};
+    std::int16_t numbers[2][2] = {};
+    std::array<Point, 2> points{};
+    std::string text;
+    std::vector<bool> bits;
+    std::deque<int> deque;
+    std::list<std::string> list;
+    std::map<std::string, int> map;
+    std::unordered_map<int, std::string> hashed;
+    std::set<int> set;
+    std::multimap<int, int> multi;
+    std::pair<int, std::string> pair;
+    std::tuple<int, Color, bool> tuple;
+    std::optional<Point> maybe;
+    std::variant<std::monostate, int, std::string> one_of;
+    std::bitset<11> set_of_bits;
+    std::complex<float> complex;
+    std::chrono::milliseconds time{};
+    std::chrono::system_clock::time_point when{};
+    std::u16string wide;
+    friend bool operator==(const Everything&, const Everything&) = default;
+};
+struct Nothing {
+    friend bool operator==(const Nothing&, const Nothing&) = default;
+};
+struct Node {
+    int value = 0;
+    std::vector<Node> children;
+    std::unique_ptr<Node> next;
+};
+class Member {
+ public:
+    int a = 1;
+    std::string b;
+    template <class Archive>
+    void serialize(Archive& ar) {
+        ar(a, b);
+    }
+};
+class Hidden {
+ public:
+    explicit Hidden(int v = 0) : value_(v) {}
+    int value() const { return value_; }
+
+ private:
+    friend struct hg::Access;
+    template <class Archive>
+    void serialize(Archive& ar) {
+        ar& value_;
+    }
+    int value_;
+};
+struct Split {
+    int a = 0;
+    template <class Archive>
+    void save(Archive& ar) const {
+        ar(a + 1);
+    }
+    template <class Archive>
+    void load(Archive& ar) {
+        ar(a);
+    }
+};
+
+template <typename T>
+hg::Status decode_status(std::vector<std::uint8_t> bytes, const hg::Limits& limits = {}) {
+    return hg::decode<T>(std::as_bytes(std::span(bytes)), limits).status();
+}
+
+using hg::Status;
+
+}  // namespace
+
+namespace other {
+class Foreign {
+ public:
+    std::vector<int> content;
+};
+template <class Archive>
+void serialize(Archive& ar, Foreign& f) {
+    ar& f.content;
+}
+}  // namespace other
+
+static_assert(hg::detail::field_count<Point> == 2);
+static_assert(hg::detail::field_count<Everything> == 21);
+static_assert(hg::detail::field_count<Nothing> == 0);
+static_assert(hg::detail::kind_of<std::string>() == hg::detail::kind_of<std::string_view>());
+static_assert(hg::detail::kind_of<std::vector<int>>() ==
+              hg::detail::kind_of<std::span<const int>>());
+static_assert(hg::detail::kind_of<std::vector<int>>() != hg::detail::kind_of<std::vector<long>>());
+static_assert(hg::detail::kind_of<int>() != hg::detail::kind_of<unsigned>());
+static_assert(!hg::Sendable<int*> && !hg::Sendable<long double> && hg::Sendable<Everything>);
+static_assert(!hg::detail::has_views<Everything>());
+static_assert(hg::detail::has_views<std::vector<std::string_view>>());
+
+TEST_CASE("everything comes back as it was") {
+    const Everything in{
+        .flag = true,
+        .name = "cinna",
+        .numbers = {{1, -2}, {3, -4}},
+        .points = {Point{1, 2.5}, Point{-3, 0}},
+        .text = "text",
+        .bits = {true, false, true},
+        .deque = {1, 2, 3},
+        .list = {"a", "", "ccc"},
+        .map = {{"one", 1}, {"two", 2}},
+        .hashed = {{5, "five"}},
+        .set = {3, 1, 2},
+        .multi = {{1, 1}, {1, 2}},
+        .pair = {7, "seven"},
+        .tuple = {1, Color::green, true},
+        .maybe = Point{9, 9},
+        .one_of = "variant",
+        .set_of_bits = 0x5a5,
+        .complex = {1.5F, -2},
+        .time = std::chrono::milliseconds(-5),
+        .when = std::chrono::system_clock::time_point(std::chrono::seconds(77)),
+        .wide = u"wide",
+    };
+    const auto bytes = hg::encode(in);
+    const auto out = hg::decode<Everything>(bytes);
+    REQUIRE(out);
+    CHECK(*out == in);
+    // No prefix of it is a value, nor anything longer.
+    for (std::size_t n = 0; n < bytes.size(); ++n) {
+        CHECK(!hg::decode<Everything>(std::span(bytes).first(n)));
+    }
+    auto longer = bytes;
+    longer.push_back({});
+    CHECK(hg::decode<Everything>(longer).status() == Status::protocol_error);
+    CHECK(hg::encode(Nothing{}).empty());
+    CHECK(hg::decode<Nothing>({}));
+}
+
+TEST_CASE("types with functions of their own") {
+    Member m;
+    m.a = 5;
+    m.b = "b";
+    const auto out = hg::decode<Member>(hg::encode(m));
+    REQUIRE(out);
+    CHECK(out->a == 5);
+    CHECK(out->b == "b");
+    CHECK(hg::decode<Hidden>(hg::encode(Hidden(8)))->value() == 8);
+    CHECK(hg::decode<Split>(hg::encode(Split{3}))->a == 4);
+    other::Foreign f;
+    f.content = {1, 2};
+    CHECK(hg::decode<std::vector<other::Foreign>>(hg::encode(std::vector{f, f}))->at(1).content ==
+          f.content);
+}
+
+TEST_CASE("recursive types, to a depth") {
+    Node tree{.value = 1, .children = {}, .next = nullptr};
+    tree.children.push_back(Node{.value = 2, .children = {}, .next = nullptr});
+    tree.next = std::make_unique<Node>(Node{.value = 3, .children = {}, .next = nullptr});
+    const auto out = hg::decode<Node>(hg::encode(tree));
+    REQUIRE(out);
+    CHECK(out->children.at(0).value == 2);
+    CHECK(out->next->value == 3);
+    // A chain that would take the stack.
+    std::vector<std::uint8_t> deep;
+    for (int i = 0; i < 100'000; ++i) {
+        deep.insert(deep.end(), {0, 0, 0, 0, 0, 1});
+    }
+    CHECK(decode_status<Node>(deep) == Status::protocol_error);
+    std::vector<std::uint8_t> wide;
+    for (int i = 0; i < 100'000; ++i) {
+        wide.insert(wide.end(), {0, 0, 0, 0, 1});
+    }
+    CHECK(decode_status<Node>(wide) == Status::protocol_error);
+}
+
+TEST_CASE("views point into the bytes") {
+    const auto bytes = hg::encode(std::string("abc"));
+    const auto view = hg::decode<std::string_view>(bytes);
+    REQUIRE(view);
+    CHECK(*view == "abc");
+    CHECK(reinterpret_cast<const std::byte*>(view->data()) == bytes.data() + 1);
+    const auto raw = hg::decode<std::span<const std::byte>>(bytes);
+    REQUIRE(raw);
+    CHECK(raw->data() == bytes.data() + 1);
+    CHECK(!hg::decode<std::string_view>(std::span(bytes).first(3)));
+}
+
+TEST_CASE("lengths are checked before anything is allocated") {
+    // More than there is, overlong, beyond 64 bits.
+    CHECK(decode_status<std::string>({0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}) ==
+          Status::protocol_error);
+    CHECK(decode_status<std::string>({0x80, 0x00}) == Status::protocol_error);
+    CHECK(decode_status<std::string>({0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2}) ==
+          Status::protocol_error);
+    CHECK(decode_status<std::vector<std::uint64_t>>({2, 0, 0, 0, 0, 0, 0, 0, 0}) ==
+          Status::protocol_error);
+    // Elements that take no bytes of the message take memory here.
+    CHECK(decode_status<std::vector<Nothing>>({0xff, 0xff, 0xff, 0xff, 0x0f}) == Status::msgsize);
+    CHECK(decode_status<std::list<Nothing>>({0xff, 0xff, 0xff, 0x0f}) == Status::msgsize);
+    CHECK(decode_status<std::vector<Nothing>>({100}) == Status::success);
+    // A few bytes that would become many.
+    struct Big {
+        std::string s[100];
+    };
+    std::vector<std::uint8_t> many(4, 0);
+    many = {0x80, 0x80, 0x04};
+    many.resize(1 << 16, 0);
+    CHECK(decode_status<std::vector<Big>>(many) == Status::protocol_error);
+    CHECK(decode_status<std::vector<std::string>>({3, 0, 0, 0}, {.memory = 50, .per_byte = 0}) ==
+          Status::msgsize);
+}
+
+TEST_CASE("values that are none are refused") {
+    CHECK(decode_status<bool>({2}) == Status::protocol_error);
+    CHECK(decode_status<std::optional<int>>({7}) == Status::protocol_error);
+    CHECK(decode_status<std::variant<int, bool>>({2, 0, 0, 0, 0}) == Status::protocol_error);
+    CHECK(decode_status<std::variant<int, bool>>({1, 1}) == Status::success);
+    CHECK(decode_status<std::set<std::uint8_t>>({2, 1, 1}) == Status::protocol_error);
+    CHECK(decode_status<std::map<std::uint8_t, bool>>({2, 1, 0, 1, 0}) == Status::protocol_error);
+    CHECK(decode_status<std::multiset<std::uint8_t>>({2, 1, 1}) == Status::success);
+    CHECK(decode_status<std::vector<bool>>({1, 9}) == Status::protocol_error);
+}
+
+TEST_CASE("whatever the bytes are, decoding ends and reads nothing else") {
+    std::mt19937_64 random(7);
+    Everything seed;
+    seed.text = "seed";
+    seed.list = {"a", "b"};
+    seed.one_of = 5;
+    const auto good = hg::encode(seed);
+    unsigned accepted = 0;
+    for (int i = 0; i < 20'000; ++i) {
+        std::vector<std::byte> bytes = good;
+        for (std::uint64_t n = 1 + random() % 4; n != 0; --n) {
+            bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+        }
+        bytes.resize(random() % (bytes.size() + 1));
+        const auto out = hg::decode<Everything>(std::vector<std::byte>(bytes));
+        if (out) {
+            ++accepted;
+            CHECK(hg::decode<Everything>(hg::encode(*out)));
+        }
+    }
+    CHECK(accepted < 20'000);
+}
