@@ -34,6 +34,7 @@ LAYERS = {
     "util/": ("include/", "util/"),
     # A user's programs: what is installed, and their own files.
     "tools/demo/": ("include/", "tools/demo/"),
+    "tools/perf/": ("include/", "tools/perf/"),
     "docs/examples/": ("include/", "docs/examples/"),
 }
 # Places where a layer is joined from above, each with its reason.

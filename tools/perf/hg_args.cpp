@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "hg_args.hpp"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "memory.hpp"
+#include "pattern.hpp"
+
+namespace perf {
+namespace {
+
+class ArgsSlot final : public Slot {
+ public:
+    ArgsSlot(const Options& options, const HgLane& lane)
+        : options_(options), arguments_(options.max_size) {
+        if (options.echo) {
+            answer_ = Pages(options.max_size);
+        }
+        check_hg(HG_Create(lane.context, lane.target,
+                           options.echo ? lane.rpcs->echo : lane.rpcs->rate, &handle_),
+                 "cannot create a handle");
+        HG_Set_target_id(handle_, lane.target_context);
+        in_.data = arguments_.data();
+    }
+    ~ArgsSlot() override { HG_Destroy(handle_); }
+
+    void resize(std::uint64_t size) {
+        in_.size = size;
+        fill_pattern(in_.data, size, seed_);
+    }
+    std::uint64_t wrong() const noexcept { return wrong_; }
+
+ private:
+    bool start() override {
+        if (options_.verify) {
+            fill_pattern(in_.data, in_.size, ++seed_);
+        }
+        return HG_Forward(handle_, on_answer, this, &in_) == HG_SUCCESS;
+    }
+
+    static hg_return_t on_answer(const hg_cb_info* info) {
+        auto* slot = static_cast<ArgsSlot*>(info->arg);
+        slot->finished(info->ret == HG_SUCCESS && (!slot->options_.echo || slot->read_answer()));
+        return HG_SUCCESS;
+    }
+
+    bool read_answer() {
+        Bytes out{answer_.data(), HG_Get_output_payload_size(handle_), options_.in_place};
+        if (out.size > answer_.size() || HG_Get_output(handle_, &out) != HG_SUCCESS) {
+            return false;
+        }
+        if (options_.verify) {
+            wrong_ += out.size != in_.size ? 1U : count_wrong(out.data, out.size, seed_);
+        }
+        return HG_Free_output(handle_, &out) == HG_SUCCESS;
+    }
+
+    const Options& options_;
+    hg_handle_t handle_ = HG_HANDLE_NULL;
+    Pages arguments_;
+    Pages answer_;
+    Bytes in_;
+    std::uint8_t seed_ = 0;
+    std::uint64_t wrong_ = 0;
+};
+
+// Another process that is connected so many times and does nothing.
+class IdlePeers {
+ public:
+    IdlePeers(const Options& options, const std::vector<std::string>& addresses) {
+        if (options.idle_peers == 0) {
+            return;
+        }
+        int fds[2];
+        if (pipe(fds) != 0) {
+            throw Failure("cannot make a pipe");
+        }
+        pid_ = fork();
+        if (pid_ == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            close(fds[0]);
+            stay(options, addresses, fds[1]);
+        }
+        close(fds[1]);
+        char byte = 0;
+        const bool good = ::read(fds[0], &byte, 1) == 1;
+        close(fds[0]);
+        if (!good) {
+            throw Failure(fmt::format("{} idle peers could not be connected", options.idle_peers));
+        }
+    }
+    IdlePeers(const IdlePeers&) = delete;
+    IdlePeers& operator=(const IdlePeers&) = delete;
+    ~IdlePeers() {
+        if (pid_ > 0) {
+            kill(pid_, SIGKILL);
+            waitpid(pid_, nullptr, 0);
+        }
+    }
+
+ private:
+    [[noreturn]] static void stay(Options options, const std::vector<std::string>& addresses,
+                                  int fd) {
+        try {
+            rlimit limit;
+            getrlimit(RLIMIT_NOFILE, &limit);
+            limit.rlim_cur = limit.rlim_max;
+            setrlimit(RLIMIT_NOFILE, &limit);
+            const unsigned peers = options.idle_peers;
+            options.classes = 1;
+            options.contexts = 1;
+            options.busy = false;
+            std::vector<std::unique_ptr<HgSide>> sides;
+            for (unsigned i = 0; i < peers; ++i) {
+                sides.push_back(std::make_unique<HgSide>(options, false, Handlers{}, nullptr));
+                sides.back()->connect(addresses);
+            }
+            if (::write(fd, "", 1) == 1) {
+                close(fd);
+                for (;;) {
+                    pause();
+                }
+            }
+        } catch (const Failure& failure) {
+            report_failure(options, failure.what());
+        }
+        _exit(1);
+    }
+
+    pid_t pid_ = -1;
+};
+
+class ArgsClient final : public HgClient {
+ public:
+    ArgsClient(const Options& options, const std::vector<std::string>& addresses, unsigned index,
+               std::unique_ptr<IdlePeers> idle)
+        : HgClient(options, addresses, index), idle_(std::move(idle)) {
+        need_memory(
+            options.max_size * options.handles * side_.lanes().size() * (options.echo ? 2 : 1),
+            "arguments");
+        for (std::size_t i = 0; i < side_.lanes().size(); ++i) {
+            for (unsigned x = 0; x < options.handles; ++x) {
+                side_.lane(i).slots.push_back(std::make_unique<ArgsSlot>(options, side_.lane(i)));
+            }
+        }
+    }
+
+    void prepare(std::uint64_t size) override {
+        for (const auto& lane : side_.lanes()) {
+            for (const auto& slot : lane->slots) {
+                static_cast<ArgsSlot&>(*slot).resize(size);
+            }
+        }
+    }
+
+    void check(std::uint64_t size) override {
+        HgClient::check(size);
+        for (const auto& lane : side_.lanes()) {
+            for (const auto& slot : lane->slots) {
+                if (const std::uint64_t n = static_cast<ArgsSlot&>(*slot).wrong(); n != 0) {
+                    throw Failure(fmt::format("{} wrong bytes came back at {} B", n, size));
+                }
+            }
+        }
+    }
+
+ private:
+    std::unique_ptr<IdlePeers> idle_;
+};
+
+}  // namespace
+
+std::unique_ptr<Client> open_args(const Options& options, const std::vector<std::string>& addresses,
+                                  unsigned index) {
+    // Before this process opens anything.
+    auto idle = index == 0 ? std::make_unique<IdlePeers>(options, addresses) : nullptr;
+    return std::make_unique<ArgsClient>(options, addresses, index, std::move(idle));
+}
+
+}  // namespace perf

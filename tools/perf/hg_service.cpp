@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "hg_service.hpp"
+
+#include <vector>
+
+#include "clock.hpp"
+#include "memory.hpp"
+#include "pattern.hpp"
+#include "tool.hpp"
+
+namespace perf {
+
+// The memory of one of a client's handles, and ours for it.
+struct HgService::Session {
+    HgService* service = nullptr;
+    hg_bulk_t remote = HG_BULK_NULL;
+    hg_bulk_t local = HG_BULK_NULL;
+    Pages pages;  // empty if the library has the memory
+    std::vector<void*> buffers;
+    std::uint64_t size = 0;
+
+    // The operation in progress.
+    std::atomic<bool> busy{false};
+    std::atomic<unsigned> pending{0};
+    std::atomic<int> ret{HG_SUCCESS};
+    hg_handle_t handle = HG_HANDLE_NULL;
+    hg_bulk_t fresh = HG_BULK_NULL;
+    BulkMove move;
+
+    ~Session() {
+        HG_Bulk_free(remote);
+        HG_Bulk_free(local);
+    }
+};
+
+HgService::~HgService() {
+    clear();
+}
+
+void HgService::clear() {
+    const std::lock_guard lock(mutex_);
+    for (auto& session : sessions_) {
+        delete session.exchange(nullptr);
+    }
+}
+
+Handlers HgService::handlers() {
+    return {.rate = on_rate,
+            .echo = on_echo,
+            .status = on_status,
+            .bulk_open = on_bulk_open,
+            .bulk_close = on_bulk_close,
+            .bulk_move = on_bulk_move,
+            .bulk_move_fresh = on_bulk_move_fresh,
+            .done = on_done};
+}
+
+HgService& HgService::of(hg_handle_t handle) {
+    return *static_cast<HgService*>(HG_Class_get_data(HG_Get_info(handle)->hg_class));
+}
+
+// Decodes the arguments to memory of ours, as a server does that keeps them, or where they are.
+bool HgService::read(hg_handle_t handle, Bytes& bytes) {
+    thread_local std::vector<char> buffer;
+    bytes.size = HG_Get_input_payload_size(handle);
+    bytes.in_place = options_.in_place;
+    if (!bytes.in_place && buffer.size() < bytes.size) {
+        buffer.resize(bytes.size);
+    }
+    bytes.data = buffer.data();
+    if (HG_Get_input(handle, &bytes) != HG_SUCCESS) {
+        return false;
+    }
+    if (options_.verify && bytes.size > 0) {
+        wrong_.fetch_add(
+            count_wrong(bytes.data, bytes.size, *static_cast<const std::uint8_t*>(bytes.data)));
+    }
+    return true;
+}
+
+hg_return_t HgService::on_rate(hg_handle_t handle) {
+    HgService& service = of(handle);
+    Bytes bytes;
+    if (service.read(handle, bytes)) {
+        HG_Free_input(handle, &bytes);
+    } else {
+        service.wrong_.fetch_add(1);
+    }
+    HG_Respond(handle, nullptr, nullptr, nullptr);
+    return HG_Destroy(handle);
+}
+
+hg_return_t HgService::on_echo(hg_handle_t handle) {
+    HgService& service = of(handle);
+    Bytes bytes;
+    const bool good = service.read(handle, bytes);
+    if (!good) {
+        bytes = {};
+        service.wrong_.fetch_add(1);
+    }
+    HG_Respond(handle, nullptr, nullptr, &bytes);
+    if (good) {
+        HG_Free_input(handle, &bytes);
+    }
+    return HG_Destroy(handle);
+}
+
+hg_return_t HgService::on_status(hg_handle_t handle) {
+    HgService& service = of(handle);
+    Status status;
+    status.contexts = service.options_.contexts;
+    status.wrong = service.wrong_.load();
+    status.cpu_ns = cpu_ns();
+    HG_Respond(handle, nullptr, nullptr, &status);
+    return HG_Destroy(handle);
+}
+
+hg_return_t HgService::on_done(hg_handle_t handle) {
+    HgService& service = of(handle);
+    const auto answered = [](const hg_cb_info* info) {
+        auto* s = static_cast<HgService*>(info->arg);
+        if (!s->options_.no_shutdown) {
+            s->stop();
+        }
+        return HG_SUCCESS;
+    };
+    HG_Respond(handle, answered, &service, nullptr);
+    return HG_Destroy(handle);
+}
+
+std::uint64_t HgService::open(hg_class_t* hg_class, const BulkOpen& wanted) {
+    // A client's wishes: not more than the machine has.
+    if (wanted.buffers == 0 || wanted.size == 0 || wanted.size > (1ULL << 40) / wanted.buffers ||
+        HG_Bulk_get_size(wanted.bulk) < wanted.size * wanted.buffers) {
+        return 0;
+    }
+    auto session = std::make_unique<Session>();
+    session->service = this;
+    session->size = wanted.size;
+    const std::vector<hg_size_t> sizes(wanted.buffers, wanted.size);
+    session->buffers.resize(wanted.buffers);
+    try {
+        need_memory(wanted.size * wanted.buffers, "a client's buffers");
+        if (wanted.library_memory == 0) {
+            session->pages = Pages(wanted.size * wanted.buffers);
+            for (std::size_t i = 0; i < wanted.buffers; ++i) {
+                session->buffers[i] = session->pages.data() + i * wanted.size;
+            }
+        }
+    } catch (const std::exception& e) {
+        report_failure(options_, e.what());
+        return 0;
+    }
+    if (HG_Bulk_create(hg_class, wanted.buffers,
+                       wanted.library_memory != 0 ? nullptr : session->buffers.data(), sizes.data(),
+                       HG_BULK_READWRITE, &session->local) != HG_SUCCESS) {
+        return 0;
+    }
+    if (wanted.library_memory != 0) {
+        for (std::uint32_t i = 0; i < wanted.buffers; ++i) {
+            hg_size_t got = 0;
+            std::uint32_t pieces = 0;
+            HG_Bulk_access(session->local, i * wanted.size, wanted.size, HG_BULK_READWRITE, 1,
+                           &session->buffers[i], &got, &pieces);
+            std::memset(session->buffers[i], 1, got);
+        }
+    }
+    HG_Bulk_ref_incr(wanted.bulk);
+    session->remote = wanted.bulk;
+    const std::lock_guard lock(mutex_);
+    if (next_ == kMaxSessions) {
+        return 0;
+    }
+    sessions_[next_].store(session.release(), std::memory_order_release);
+    return next_++;
+}
+
+hg_return_t HgService::on_bulk_open(hg_handle_t handle) {
+    HgService& service = of(handle);
+    BulkOpen wanted;
+    Number session;
+    if (HG_Get_input(handle, &wanted) == HG_SUCCESS) {
+        session.value = service.open(HG_Get_info(handle)->hg_class, wanted);
+        HG_Free_input(handle, &wanted);
+    }
+    HG_Respond(handle, nullptr, nullptr, &session);
+    return HG_Destroy(handle);
+}
+
+hg_return_t HgService::on_bulk_close(hg_handle_t handle) {
+    HgService& service = of(handle);
+    Number number;
+    if (HG_Get_input(handle, &number) == HG_SUCCESS) {
+        HG_Free_input(handle, &number);
+        Session* session =
+            number.value < kMaxSessions ? service.sessions_[number.value].load() : nullptr;
+        if (session != nullptr && !session->busy.exchange(true)) {
+            service.sessions_[number.value].store(nullptr);
+            delete session;
+        }
+    }
+    HG_Respond(handle, nullptr, nullptr, nullptr);
+    return HG_Destroy(handle);
+}
+
+hg_return_t HgService::on_bulk_move(hg_handle_t handle) {
+    BulkMove move;
+    if (HG_Get_input(handle, &move) != HG_SUCCESS) {
+        return HG_Destroy(handle);
+    }
+    HG_Free_input(handle, &move);
+    return of(handle).move(handle, move, HG_BULK_NULL);
+}
+
+hg_return_t HgService::on_bulk_move_fresh(hg_handle_t handle) {
+    BulkMoveFresh fresh;
+    if (HG_Get_input(handle, &fresh) != HG_SUCCESS) {
+        return HG_Destroy(handle);
+    }
+    const hg_bulk_t bulk = fresh.bulk;  // freeing the input takes it out of the structure
+    HG_Bulk_ref_incr(bulk);
+    HG_Free_input(handle, &fresh);
+    return of(handle).move(handle, fresh.move, bulk);
+}
+
+hg_return_t HgService::move(hg_handle_t handle, const BulkMove& move, hg_bulk_t fresh) {
+    Session* session = move.session < kMaxSessions
+                           ? sessions_[move.session].load(std::memory_order_acquire)
+                           : nullptr;
+    if (session == nullptr || move.size > session->size || move.buffers > session->buffers.size() ||
+        move.buffers == 0 || session->busy.exchange(true)) {
+        HG_Bulk_free(fresh);
+        Number refused{HG_INVALID_ARG};
+        HG_Respond(handle, nullptr, nullptr, &refused);
+        return HG_Destroy(handle);
+    }
+    session->handle = handle;
+    session->fresh = fresh;
+    session->move = move;
+    session->ret.store(HG_SUCCESS);
+    // One more than there are, so that it is not over before all have been posted.
+    session->pending.store(move.buffers + 1);
+    if (options_.verify && move.push != 0) {
+        for (std::uint32_t i = 0; i < move.buffers; ++i) {
+            fill_pattern(session->buffers[i], move.size, static_cast<std::uint8_t>(move.seed + i));
+        }
+    }
+    const hg_info* info = HG_Get_info(handle);
+    const hg_bulk_t remote = fresh != HG_BULK_NULL ? fresh : session->remote;
+    for (std::uint32_t i = 0; i < move.buffers; ++i) {
+        const hg_size_t at = i * session->size;
+        const hg_return_t ret = HG_Bulk_transfer_id(info->context, on_moved, session,
+                                                    move.push != 0 ? HG_BULK_PUSH : HG_BULK_PULL,
+                                                    info->addr, info->context_id, remote, at,
+                                                    session->local, at, move.size, HG_OP_ID_IGNORE);
+        if (ret != HG_SUCCESS) {
+            session->ret.store(ret);
+            session->pending.fetch_sub(1);
+        }
+    }
+    if (session->pending.fetch_sub(1) == 1) {
+        finish(*session);
+    }
+    return HG_SUCCESS;
+}
+
+hg_return_t HgService::on_moved(const hg_cb_info* info) {
+    auto* session = static_cast<Session*>(info->arg);
+    if (info->ret != HG_SUCCESS) {
+        session->ret.store(info->ret);
+    }
+    if (session->pending.fetch_sub(1) == 1) {
+        session->service->finish(*session);
+    }
+    return HG_SUCCESS;
+}
+
+void HgService::finish(Session& session) {
+    if (options_.verify && session.move.push == 0) {
+        for (std::uint32_t i = 0; i < session.move.buffers; ++i) {
+            wrong_.fetch_add(count_wrong(session.buffers[i], session.move.size,
+                                         static_cast<std::uint8_t>(session.move.seed + i)));
+        }
+    }
+    Number answer{static_cast<std::uint64_t>(session.ret.load())};
+    const hg_handle_t handle = session.handle;
+    HG_Bulk_free(std::exchange(session.fresh, HG_BULK_NULL));
+    session.busy.store(false);  // from here on the next operation may come
+    HG_Respond(handle, nullptr, nullptr, &answer);
+    HG_Destroy(handle);
+}
+
+}  // namespace perf

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// na_bw: puts or gets between registered memory, several in flight.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <string_view>
+
+#include "memory.hpp"
+#include "na_side.hpp"
+#include "pattern.hpp"
+
+namespace perf {
+namespace {
+
+// The memory of one context: ours, and the server's for it.
+class Window {
+ public:
+    Window(NaLane& lane, std::size_t bytes) : lane_(lane), pages_(bytes) {
+        check_na(
+            NA_Mem_handle_create(lane.na_class, pages_.data(), bytes, NA_MEM_READWRITE, &local_),
+            "cannot describe memory");
+        check_na(NA_Mem_register(lane.na_class, local_, NA_MEM_TYPE_HOST, 0),
+                 "cannot register memory");
+        const NaOpen wanted{bytes};
+        const std::string answer = lane.ask(NaRequest::open, &wanted, sizeof wanted);
+        NaOpened opened;
+        std::memcpy(&opened, answer.data(), std::min(answer.size(), sizeof opened));
+        if (opened.session == 0 || answer.size() < sizeof opened + opened.handle_bytes) {
+            throw Failure("the server refuses so much memory (it says why)");
+        }
+        session_ = opened.session;
+        check_na(NA_Mem_handle_deserialize(lane.na_class, &remote_, answer.data() + sizeof opened,
+                                           opened.handle_bytes),
+                 "the server's memory handle is no good");
+    }
+    Window(const Window&) = delete;
+    Window& operator=(const Window&) = delete;
+    ~Window() {
+        NA_Mem_handle_free(lane_.na_class, remote_);
+        NA_Mem_handle_free(lane_.na_class, local_);
+    }
+    void leave() { lane_.ask(NaRequest::close, &session_, sizeof session_); }
+
+    char* at(std::size_t offset) const noexcept { return pages_.data() + offset; }
+    na_return_t move(bool put, na_cb_t callback, void* arg, std::size_t offset, std::size_t size,
+                     na_op_id_t* op) const {
+        return put ? NA_Put(lane_.na_class, lane_.context, callback, arg, local_, offset, remote_,
+                            offset, size, lane_.target, lane_.target_context, op)
+                   : NA_Get(lane_.na_class, lane_.context, callback, arg, local_, offset, remote_,
+                            offset, size, lane_.target, lane_.target_context, op);
+    }
+    NaLane& lane() const noexcept { return lane_; }
+
+ private:
+    NaLane& lane_;
+    Pages pages_;
+    na_mem_handle_t* local_ = nullptr;
+    na_mem_handle_t* remote_ = nullptr;
+    std::uint64_t session_ = 0;
+};
+
+class MoveSlot final : public Slot {
+ public:
+    MoveSlot(const Options& options, const Window& window, std::size_t offset)
+        : window_(window),
+          offset_(offset),
+          put_(options.operation == "put"),
+          verify_(options.verify),
+          op_(NA_Op_create(window.lane().na_class, NA_OP_SINGLE)) {
+        if (op_ == nullptr) {
+            throw Failure("no memory for an operation");
+        }
+    }
+    ~MoveSlot() override { NA_Op_destroy(window_.lane().na_class, op_); }
+
+    void resize(std::uint64_t size) { size_ = size; }
+
+    // Gets what is there now and compares it with what was put last, or with what the server has
+    // there.
+    std::uint64_t wrong() {
+        if (put_) {
+            std::memset(window_.at(offset_), 0, size_);
+            bool done = false;
+            check_na(
+                window_.move(
+                    false, [](const na_cb_info* info) { *static_cast<bool*>(info->arg) = true; },
+                    &done, offset_, size_, op_),
+                "cannot read back");
+            while (!done) {
+                window_.lane().turn(100);
+            }
+            wrong_ += count_wrong(window_.at(offset_), size_, seed_);
+        }
+        return wrong_;
+    }
+
+ private:
+    bool start() override {
+        if (verify_) {
+            if (put_) {
+                fill_pattern(window_.at(offset_), size_, ++seed_);
+            } else {
+                std::memset(window_.at(offset_), 0, size_);
+            }
+        }
+        return window_.move(put_, on_moved, this, offset_, size_, op_) == NA_SUCCESS;
+    }
+    static void on_moved(const na_cb_info* info) {
+        auto* slot = static_cast<MoveSlot*>(info->arg);
+        if (slot->verify_ && !slot->put_ && info->ret == NA_SUCCESS) {
+            slot->wrong_ += slot->wrong_of_the_server();
+        }
+        slot->finished(info->ret == NA_SUCCESS);
+    }
+    // The server's memory is one pattern from its beginning.
+    std::uint64_t wrong_of_the_server() const noexcept {
+        std::uint64_t wrong = 0;
+        const auto* bytes = reinterpret_cast<const std::uint8_t*>(window_.at(offset_));
+        for (std::size_t i = 0; i < size_; ++i) {
+            wrong +=
+                bytes[i] != static_cast<std::uint8_t>((offset_ + i) * 13 + ((offset_ + i) >> 8))
+                    ? 1U
+                    : 0U;
+        }
+        return wrong;
+    }
+
+    const Window& window_;
+    std::size_t offset_;
+    std::size_t size_ = 0;
+    bool put_;
+    bool verify_;
+    na_op_id_t* op_;
+    std::uint8_t seed_ = 0;
+    std::uint64_t wrong_ = 0;
+};
+
+class BandwidthClient final : public NaClient {
+ public:
+    BandwidthClient(const Options& options, const std::vector<std::string>& addresses,
+                    unsigned index)
+        : NaClient(options, addresses, index) {
+        const std::size_t moves = std::size_t{options.buffers} * options.handles;
+        need_memory(options.max_size * moves * side_.lanes().size(), "buffers");
+        for (std::size_t i = 0; i < side_.lanes().size(); ++i) {
+            windows_.push_back(std::make_unique<Window>(side_.lane(i), options.max_size * moves));
+            for (std::size_t n = 0; n < moves; ++n) {
+                side_.lane(i).slots.push_back(
+                    std::make_unique<MoveSlot>(options, *windows_.back(), n * options.max_size));
+            }
+        }
+    }
+    void prepare(std::uint64_t size) override {
+        each([size](MoveSlot& slot) { slot.resize(size); });
+    }
+    void check(std::uint64_t size) override {
+        if (!options_.verify) {
+            return;
+        }
+        each([size](MoveSlot& slot) {
+            if (const std::uint64_t n = slot.wrong(); n != 0) {
+                throw Failure(fmt::format("{} wrong bytes at {} B", n, size));
+            }
+        });
+    }
+    void leave() override {
+        for (const auto& lane : side_.lanes()) {
+            lane->slots.clear();
+        }
+        for (const auto& window : windows_) {
+            window->leave();
+        }
+        windows_.clear();
+    }
+
+ private:
+    template <typename Function>
+    void each(Function&& function) {
+        for (const auto& lane : side_.lanes()) {
+            for (const auto& slot : lane->slots) {
+                function(static_cast<MoveSlot&>(*slot));
+            }
+        }
+    }
+
+    std::vector<std::unique_ptr<Window>> windows_;
+};
+
+}  // namespace
+}  // namespace perf
+
+int main(int argc, char** argv) {
+    // The names of Mercury's tools say what they do.
+    std::vector<std::string> operations = {"put", "get"};
+    if (std::string_view(argv[0]).ends_with("_get")) {
+        std::swap(operations[0], operations[1]);
+    }
+    const perf::Options options = perf::parse("na_bw", argc, argv,
+                                              {.description = "Bandwidth of puts and gets",
+                                               .buffers = true,
+                                               .min_size = 1,
+                                               .max_size = 1 << 24,
+                                               .operations = operations});
+    return perf::run_tool(options,
+                          {.measure = perf::Measure::bandwidth,
+                           .server = "na_perf_server",
+                           .least_size = 1,
+                           .open = [](const auto& o, const auto& addresses, unsigned index) {
+                               return std::make_unique<perf::BandwidthClient>(o, addresses, index);
+                           }});
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// NA classes and contexts of one process, and the messages between na_perf_server and its clients.
+//
+// A request is an unexpected message whose tag says what it is, and where the answer goes: an
+// expected message with the same tag. Small control messages have their numbers in them as they lie
+// in memory: both sides are the same program on the same kind of machine, or do not understand each
+// other.
+#pragma once
+
+#include <na.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "options.hpp"
+#include "run.hpp"
+#include "tool.hpp"
+
+namespace perf {
+
+// Throws Failure with what the library says, unless `code` is NA_SUCCESS.
+void check_na(na_return_t code, const std::string& what);
+
+enum class NaRequest : std::uint32_t {
+    contexts,  // how many contexts the server has
+    bounce,    // the same number of bytes back
+    open,      // memory to put to and get from
+    close,     // no longer
+    done       // the server may end
+};
+
+// Bits of a tag: what is asked, the context that asks, which of its operations it is.
+struct NaTag {
+    static na_tag_t of(NaRequest request, unsigned context, unsigned slot) noexcept {
+        return static_cast<std::uint32_t>(request) << 24 | (context & 0xffU) << 16 |
+               (slot & 0xffffU);
+    }
+    static NaRequest request(na_tag_t tag) noexcept {
+        return static_cast<NaRequest>(tag >> 24 & 0x7fU);
+    }
+    static std::uint8_t context(na_tag_t tag) noexcept {
+        return static_cast<std::uint8_t>(tag >> 16 & 0xffU);
+    }
+};
+
+struct NaOpen {
+    std::uint64_t bytes = 0;
+};
+struct NaOpened {
+    std::uint64_t session = 0;       // 0: refused
+    std::uint64_t handle_bytes = 0;  // of the serialised memory handle that follows
+};
+
+// A message buffer with an operation for it.
+class NaBuffer {
+ public:
+    enum class Lane { unexpected, expected };
+    NaBuffer(na_class_t* na_class, Lane lane, unsigned long flags);
+    NaBuffer(const NaBuffer&) = delete;
+    NaBuffer& operator=(const NaBuffer&) = delete;
+    ~NaBuffer();
+
+    char* payload() const noexcept { return static_cast<char*>(data) + header; }
+    std::size_t room() const noexcept { return size - header; }
+
+    void* data = nullptr;
+    void* plugin_data = nullptr;
+    std::size_t size = 0;
+    std::size_t header = 0;
+    na_op_id_t* op = nullptr;
+
+ private:
+    na_class_t* class_;
+};
+
+class NaLane final : public Lane {
+ public:
+    bool turn(unsigned timeout_ms) override;
+    bool must_not_sleep() override { return !NA_Poll_try_wait(na_class, context); }
+    int descriptor() const override { return NA_Poll_get_fd(na_class, context); }
+
+    // Sends a request and drives until the answer is there: its bytes. Throws Failure.
+    std::string ask(NaRequest request, const void* bytes, std::size_t size);
+
+    na_class_t* na_class = nullptr;
+    na_context_t* context = nullptr;
+    std::uint8_t id = 0;  // of the context
+    na_addr_t* target = nullptr;
+    std::uint8_t target_context = 0;
+};
+
+class NaSide {
+ public:
+    NaSide(const Options& options, bool server, unsigned rank = 0);
+    NaSide(const NaSide&) = delete;
+    NaSide& operator=(const NaSide&) = delete;
+    ~NaSide();
+
+    void connect(const std::vector<std::string>& addresses);
+    std::vector<std::string> addresses() const;
+    const Lanes& lanes() const noexcept { return lanes_; }
+    NaLane& lane(std::size_t i) const { return static_cast<NaLane&>(*lanes_[i]); }
+    void close();
+
+ private:
+    unsigned contexts_;
+    std::vector<na_class_t*> classes_;
+    Lanes lanes_;
+};
+
+class NaClient : public Client {
+ public:
+    NaClient(const Options& options, const std::vector<std::string>& addresses, unsigned index);
+    const Lanes& lanes() const override { return side_.lanes(); }
+    std::vector<std::string> notes() const override { return {}; }
+    void shut_down() override;
+    void close() override { side_.close(); }
+
+ protected:
+    const Options& options_;
+    NaSide side_;
+};
+
+}  // namespace perf

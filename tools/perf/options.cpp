@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <bit>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+
+namespace perf {
+
+std::string Options::info_string(bool server) const {
+    std::string info = comm.empty() ? protocol : (comm == "sm" ? "na" : comm) + "+" + protocol;
+    if (domain.empty() && hostname.empty() && (port == 0 || !server)) {
+        return info;
+    }
+    info += "://";
+    if (!domain.empty()) {
+        info += domain + "/";
+    }
+    info += hostname;
+    if (port != 0 && server) {
+        info += fmt::format(":{}", port);
+    }
+    return info;
+}
+
+std::vector<std::string> Options::server_arguments() const {
+    std::vector<std::string> arguments = {"-p", protocol,
+                                          "-C", std::to_string(classes),
+                                          "-X", std::to_string(contexts),
+                                          "-t", std::to_string(threads)};
+    const auto add = [&arguments](const char* name, const std::string& value) {
+        if (!value.empty()) {
+            arguments.insert(arguments.end(), {name, value});
+        }
+    };
+    const auto flag = [&arguments](const char* name, bool set) {
+        if (set) {
+            arguments.emplace_back(name);
+        }
+    };
+    add("-c", comm);
+    add("-d", domain);
+    add("-H", hostname);
+    add("-P", port != 0 ? std::to_string(port) : "");
+    add("-k", key);
+    add("-T", traffic_class);
+    add("-Z", message_size != 0 ? std::to_string(message_size) : "");
+    add("-u", multi_recv_ops != 0 ? std::to_string(multi_recv_ops) : "");
+    add("-i", post_init != 0 ? std::to_string(post_init) : "");
+    flag("-b", busy);
+    flag("-m", auto_sm);
+    flag("-v", verify);
+    flag("-V", verbose);
+    flag("-U", no_multi_recv);
+    flag("--in-place", in_place);
+    for (const int cpu : server_cpus) {
+        add("--cpus", std::to_string(cpu));
+    }
+    return arguments;
+}
+
+namespace {
+
+void add_place(CLI::App& app, Options& o, const Shape& shape) {
+    app.add_option("-c,--comm", o.comm,
+                   "transport class (na, ofi, ucx); default: whichever offers the protocol");
+    app.add_option("-p,--protocol", o.protocol, "protocol (sm, tcp, ...)")->required();
+    app.add_option("-d,--domain", o.domain, "device");
+    app.add_option("-H,--hostname", o.hostname, "host name, address or interface");
+    app.add_option("-P,--port", o.port, "port of the server")->check(CLI::Range(0, 65535));
+    app.add_option("-k,--key", o.key, "authorization key");
+    app.add_flag("-K,--key-rank", o.key_per_rank,
+                 "the number that the key is, plus the number of the client");
+    app.add_option("-T,--tclass", o.traffic_class, "traffic class")
+        ->check(CLI::IsMember({"unspec", "best_effort", "low_latency", "bulk_data",
+                               "dedicated_access", "scavenger", "network_ctrl"}));
+    app.add_option("-f,--hostfile", o.hostfile,
+                   "file with the server's addresses, one on each line")
+        ->capture_default_str();
+    if (shape.rpc) {
+        app.add_flag("-m,--memory", o.auto_sm,
+                     "shared memory with peers of the same host (auto_sm)");
+    }
+    if (shape.server) {
+        app.add_option("--announce-fd", o.announce_fd,
+                       "write the addresses to this descriptor too, and close it");
+        app.add_flag("-N,--no-shutdown", o.no_shutdown, "stay when a client is done");
+    } else {
+        app.add_flag("-S,--self_send,--self-send", o.self_send, "no server: to oneself");
+        app.add_flag("--launch", o.launch,
+                     "start the server as well, as a process of its own on this host");
+        app.add_option("--server-cpus", o.server_cpus, "with --launch: --cpus of the server")
+            ->delimiter(',');
+    }
+}
+
+void add_way(CLI::App& app, Options& o, const Shape& shape) {
+    const auto size = CLI::AsSizeValue(false);
+    app.add_flag("-b,--busy", o.busy, "poll, never sleep");
+    app.add_option("-C,--classes", o.classes, "classes")
+        ->check(CLI::Range(1, 64))
+        ->capture_default_str();
+    app.add_option("-X,--contexts", o.contexts, "contexts of each class")
+        ->check(CLI::Range(1, 128))
+        ->capture_default_str();
+    app.add_option("-t,--threads", o.threads, "threads that drive the contexts")
+        ->check(CLI::Range(1, 256))
+        ->capture_default_str();
+    app.add_option("-Z,--msg-size", o.message_size, "largest message")->transform(size);
+    app.add_option("--cpus", o.cpus,
+                   "processors of the threads (with --clients: of the clients), in turn")
+        ->delimiter(',');
+    app.add_flag("-v,--verify", o.verify, "check what arrives, byte by byte");
+    app.add_flag("-U,--no-multi-recv", o.no_multi_recv, "one receive per message");
+    app.add_option("-u,--multi-recv-ops", o.multi_recv_ops, "multi-receive buffers");
+    app.add_option("-i,--post-init", o.post_init, "receives that are posted at once");
+    app.add_flag("-V,--verbose", o.verbose, "say more");
+    if (shape.rpc && (shape.server || shape.sizes)) {
+        app.add_flag("--in-place", o.in_place,
+                     "the server reads arguments where they arrived instead of copying them");
+    }
+    if (shape.server) {
+        return;
+    }
+    app.add_option("-l,--loop", o.loops,
+                   "operations per handle and size; default: as many as fit into --seconds");
+    app.add_option("--seconds", o.seconds, "time per size without -l")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    app.add_option("-x,--handle", o.handles, "operations in flight per context")
+        ->check(CLI::Range(1, 65536))
+        ->capture_default_str();
+    app.add_option("--clients", o.clients, "client processes")
+        ->check(CLI::Range(1, 1024))
+        ->capture_default_str();
+    app.add_flag("-B,--barrier", o.barrier,
+                 "accepted: several clients always begin each size together");
+    app.add_option("--sample", o.sample,
+                   "one of so many operations is timed for the percentiles; a power of two")
+        ->check([](const std::string& text) {
+            const unsigned long n = std::strtoul(text.c_str(), nullptr, 10);
+            return std::has_single_bit(n) && n <= 1U << 20
+                       ? std::string()
+                       : text + " is not a power of two up to 1048576";
+        })
+        ->capture_default_str();
+    if (shape.sizes) {
+        app.add_option("-y,--buf_size_min,--min-size", o.min_size,
+                       "smallest size (k, m, g may follow)")
+            ->transform(size)
+            ->capture_default_str();
+        app.add_option("-z,--buf_size_max,--max-size", o.max_size, "largest size")
+            ->transform(size)
+            ->capture_default_str();
+    }
+    if (shape.buffers) {
+        app.add_option("-w,--buf_count,--buffers", o.buffers, "buffers of that size per handle")
+            ->check(CLI::Range(1, 65536))
+            ->capture_default_str();
+    }
+    if (shape.buffers && shape.rpc) {
+        app.add_flag("-R,--force-register", o.force_register,
+                     "register the memory anew for each operation");
+        app.add_flag("--library-memory", o.library_memory,
+                     "memory that the library allocates, on both sides");
+    }
+}
+
+void add_output(CLI::App& app, Options& o) {
+    static const std::map<std::string, Format> formats = {
+        {"text", Format::text}, {"csv", Format::csv}, {"json", Format::json}};
+    app.add_option("--format", o.format, "text, csv or json")
+        ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case));
+    app.add_option("-o,--output", o.output, "file for the results instead of the standard output");
+    app.add_flag("-M,--mbps,--millionbps", o.megabytes,
+                 "bandwidth in 10^6 B/s instead of 2^20 B/s");
+}
+
+[[noreturn]] void refuse(const CLI::App& app, const std::string& why) {
+    std::cerr << app.get_name() << ": " << why << "\n";
+    std::exit(1);
+}
+
+}  // namespace
+
+Options parse(const char* tool, int argc, char** argv, const Shape& shape) {
+    Options o;
+    o.tool = tool;
+    o.min_size = shape.min_size;
+    o.max_size = shape.max_size;
+    o.buffers = shape.buffers ? 8 : 1;
+    CLI::App app{shape.description, tool};
+    app.get_formatter()->column_width(36);
+    add_place(app, o, shape);
+    add_way(app, o, shape);
+    if (!shape.operations.empty()) {
+        o.operation = shape.operations.front();
+        app.add_option("operation", o.operation, "what is done")
+            ->check(CLI::IsMember(shape.operations))
+            ->capture_default_str();
+    }
+    if (!shape.server) {
+        add_output(app, o);
+    }
+    if (o.tool == "hg_rate") {
+        app.add_flag("--echo", o.echo, "the answer brings the arguments back");
+        app.add_option(
+            "--idle", o.idle_seconds,
+            "afterwards, measure the processor time of both sides while nothing happens");
+        app.add_option("--idle-peers", o.idle_peers,
+                       "that many further peers are connected and do nothing");
+    }
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& e) {
+        std::exit(app.exit(e) == 0 ? 0 : 1);
+    }
+    if (o.min_size > o.max_size) {
+        refuse(app, fmt::format("the smallest size, {}, is above the largest, {}", o.min_size,
+                                o.max_size));
+    }
+    if (o.self_send && (o.launch || o.clients > 1)) {
+        refuse(app, "-S is for one process: no --launch, no --clients");
+    }
+    return o;
+}
+
+}  // namespace perf

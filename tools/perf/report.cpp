@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report.hpp"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "processes.hpp"
+
+namespace perf {
+
+struct Report::Body {
+    nlohmann::ordered_json json;
+};
+
+Report::Report(const Options& options, Measure measure)
+    : options_(options), measure_(measure), out_(stdout), terminal_(isatty(STDERR_FILENO) != 0) {
+    if (!options.output.empty()) {
+        out_ = std::fopen(options.output.c_str(), "w");
+        if (out_ == nullptr) {
+            throw Failure(fmt::format("cannot write {}: {}", options.output, std::strerror(errno)));
+        }
+    }
+    body_ = std::make_unique<Body>();
+    utsname system{};
+    uname(&system);
+    body_->json = {{"tool", options.tool},
+                   {"protocol", options.comm.empty() ? options.protocol
+                                                     : options.comm + "+" + options.protocol},
+                   {"operation", options.operation},
+                   {"busy", options.busy},
+                   {"handles", options.handles},
+                   {"clients", options.clients},
+                   {"classes", options.classes},
+                   {"contexts", options.contexts},
+                   {"threads", options.threads},
+                   {"buffers", options.buffers},
+                   {"verify", options.verify},
+                   {"cpus", options.cpus},
+                   {"server_cpus", options.server_cpus},
+                   {"version", CINNABAR_VERSION},
+                   {"kernel", system.release},
+                   {"notes", nlohmann::ordered_json::array()},
+                   {"rows", nlohmann::ordered_json::array()}};
+}
+
+Report::~Report() {
+    if (out_ != stdout) {
+        std::fclose(out_);
+    }
+}
+
+double Report::bandwidth(std::uint64_t size, double ns) const noexcept {
+    return ns <= 0 ? 0
+                   : static_cast<double>(size) / ns * 1e9 / (options_.megabytes ? 1e6 : 1048576.0);
+}
+
+void Report::note(const std::string& text) {
+    body_->json["notes"].push_back(text);
+    if (options_.format == Format::text) {
+        fmt::print(out_, "# {}\n", text);
+        std::fflush(out_);
+    }
+}
+
+void Report::title() {
+    titled_ = true;
+    const char* main = "Rate (ops/s)";
+    const char* time = "Time (us)";
+    if (measure_ == Measure::bandwidth) {
+        main = options_.megabytes ? "Bandwidth (MB/s)" : "Bandwidth (MiB/s)";
+    } else if (measure_ == Measure::one_way) {
+        main = "Latency (us)";
+        time = "Round trip (us)";
+    }
+    if (options_.format == Format::csv) {
+        fmt::print(out_, "size,operations,\"{}\",\"{}\",median_us,p50_us,p99_us,p99_9_us\n", main,
+                   time);
+    } else {
+        fmt::print(out_, "# {:<10}{:>20}{:>18}{:>12}{:>11}{:>11}{:>11}\n", "Size", main, time,
+                   "median", "p50", "p99", "p99.9");
+    }
+}
+
+void Report::row(std::uint64_t size, const Result& result, std::uint64_t transfers) {
+    progress(size, -1);
+    const double per = static_cast<double>(transfers);
+    const double mean = result.mean_ns() / per;
+    const double median = result.median_ns() / per;
+    // Percentiles are of whole operations: from posting to the callback.
+    const double p50 = result.latency.percentile(0.5) / 1e3;
+    const double p99 = result.latency.percentile(0.99) / 1e3;
+    const double p999 = result.latency.percentile(0.999) / 1e3;
+    double main = mean > 0 ? 1e9 / mean : 0;
+    if (measure_ == Measure::bandwidth) {
+        main = bandwidth(size, mean);
+    } else if (measure_ == Measure::one_way) {
+        main = mean / 2e3;
+    }
+    body_->json["rows"].push_back(
+        {{"size", size},
+         {"operations", result.operations},
+         {"transfers", transfers},
+         {"seconds", static_cast<double>(result.elapsed_ns) / 1e9},
+         {"rate", mean > 0 ? 1e9 / mean : 0},
+         {"mib_per_s", mean > 0 ? static_cast<double>(size) / mean * 1e9 / 1048576.0 : 0},
+         {"mean_us", mean / 1e3},
+         {"median_us", median / 1e3},
+         {"p50_us", p50},
+         {"p99_us", p99},
+         {"p99_9_us", p999}});
+    if (options_.format == Format::json) {
+        return;
+    }
+    if (!titled_) {
+        title();
+    }
+    if (options_.format == Format::csv) {
+        fmt::print(out_, "{},{},{:.3f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f}\n", size,
+                   result.operations, main, mean / 1e3, median / 1e3, p50, p99, p999);
+    } else {
+        fmt::print(out_, "{:<12}{:>20.{}f}{:>18.3f}{:>12.3f}{:>11.3f}{:>11.3f}{:>11.3f}\n", size,
+                   main, measure_ == Measure::rate ? 0 : 2, mean / 1e3, median / 1e3, p50, p99,
+                   p999);
+    }
+    std::fflush(out_);
+}
+
+void Report::figure(const std::string& name, double value, const std::string& unit) {
+    body_->json["figures"][name] = {{"value", value}, {"unit", unit}};
+    if (options_.format == Format::text) {
+        fmt::print(out_, "# {}: {:.4g} {}\n", name, value, unit);
+    } else if (options_.format == Format::csv) {
+        fmt::print(out_, "# {},{},{}\n", name, value, unit);
+    }
+    std::fflush(out_);
+}
+
+void Report::progress(std::uint64_t size, double share) {
+    if (!terminal_) {
+        return;
+    }
+    if (share < 0) {
+        fmt::print(stderr, "\r\x1b[K");
+    } else {
+        fmt::print(stderr, "\r{} {} B: {:3.0f}%", options_.tool, size, std::min(share, 1.0) * 100);
+    }
+    std::fflush(stderr);
+}
+
+void Report::finish() {
+    if (options_.format == Format::json) {
+        fmt::print(out_, "{}\n", body_->json.dump(2));
+    }
+    if (std::fflush(out_) != 0) {
+        throw Failure(std::string("cannot write the results: ") + std::strerror(errno));
+    }
+}
+
+}  // namespace perf

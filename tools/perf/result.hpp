@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What one run at one size gave. Plain data: client processes leave theirs in shared memory for the
+// one that prints.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "histogram.hpp"
+
+namespace perf {
+
+struct Result {
+    // A run is cut into blocks of some milliseconds. The median of their means is what the machine
+    // does when it is left alone; the mean of the whole has in it every time that somebody else had
+    // the processor.
+    static constexpr std::size_t kMaxBlocks = 1024;
+
+    std::uint64_t operations = 0;
+    std::uint64_t elapsed_ns = 0;
+    Histogram latency;  // ns, of a sample of the operations
+    std::size_t blocks = 0;
+    std::array<float, kMaxBlocks> block_ns{};  // per operation
+    bool good = true;
+
+    void add_block(double ns_per_operation) noexcept {
+        if (blocks < kMaxBlocks) {
+            block_ns[blocks++] = static_cast<float>(ns_per_operation);
+        }
+    }
+    // Another process's, of the same time.
+    void merge(const Result& other) noexcept;
+
+    double mean_ns() const noexcept;  // per operation
+    double median_ns()
+        const noexcept;  // per operation: of the blocks, or the mean if there are none
+};
+
+}  // namespace perf

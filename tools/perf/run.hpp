@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Keeps operations in flight and counts them. A lane is one context, with the operations that are
+// in flight on it (slots); threads drive lanes. The tools supply both; what is measured is the same
+// for all of them.
+//
+// Threads: a lane may be driven by several threads at once, if its context was opened for that. A
+// slot is touched by the thread that runs its callback, one at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "clock.hpp"
+#include "result.hpp"
+
+namespace perf {
+
+class Run;
+
+// One operation, started again as soon as it has ended, until the run is over.
+class Slot {
+ public:
+    Slot() = default;
+    Slot(const Slot&) = delete;
+    Slot& operator=(const Slot&) = delete;
+    virtual ~Slot() = default;
+
+ protected:
+    // Posts the operation; its callback calls finished(). false: it could not be posted, and no
+    // callback comes.
+    virtual bool start() = 0;
+    // The operation has ended; false: it failed, which ends the run.
+    void finished(bool good);
+
+ private:
+    friend class Run;
+    void launch();
+
+    Run* run_ = nullptr;
+    std::atomic<std::uint64_t> done_{0};
+    std::uint64_t limit_ = 0;
+    std::uint64_t started_ns_ = 0;
+    Histogram latency_;
+};
+
+class Lane {
+ public:
+    virtual ~Lane() = default;
+    // Progress, for at most so long if nothing comes, and callbacks. true: there was one.
+    virtual bool turn(unsigned timeout_ms) = 0;
+    // For a thread that sleeps on several lanes: whether it must not sleep now, and the descriptor
+    // (-1: has none).
+    virtual bool must_not_sleep() = 0;
+    virtual int descriptor() const = 0;
+
+    std::vector<std::unique_ptr<Slot>> slots;
+};
+
+using Lanes = std::vector<std::unique_ptr<Lane>>;
+
+struct Limits {
+    std::uint64_t loops = 0;  // operations per slot; 0: until the time is over
+    double seconds = 0;       // 0: until the loops are done
+};
+
+struct Driving {
+    unsigned threads = 1;
+    bool busy = false;      // never sleeps
+    std::vector<int> cpus;  // of the threads, in turn; empty: wherever the system puts them
+    unsigned sample = 8;    // of so many operations one is timed; a power of two
+};
+
+class Run {
+ public:
+    Run(const Lanes& lanes, const Driving& driving) : lanes_(lanes), driving_(driving) {}
+
+    // `shown` is called now and then with the share that is done, for a progress line.
+    Result measure(const Limits& limits, const std::function<void(double)>& shown = {});
+
+ private:
+    friend class Slot;
+    struct Blocks;
+
+    void drive(unsigned thread, Blocks* blocks);
+    void slot_over() noexcept;
+
+    const Lanes& lanes_;
+    const Driving& driving_;
+    std::uint64_t deadline_ns_ = 0;  // 0: none
+    std::uint64_t end_ns_ = 0;
+    std::atomic<bool> stop_{false};
+    std::atomic<bool> failed_{false};
+    std::atomic<std::size_t> in_flight_{0};
+};
+
+// Drives lanes until `stop` is set; for servers. `stop` is looked at after each turn.
+void serve(const Lanes& lanes, const Driving& driving, const std::atomic<bool>& stop);
+
+inline void Slot::launch() {
+    if ((done_.load(std::memory_order_relaxed) & (run_->driving_.sample - 1)) == 0) {
+        started_ns_ = now_ns();
+    }
+    if (!start()) [[unlikely]] {
+        run_->failed_.store(true);
+        run_->stop_.store(true);
+        run_->slot_over();
+    }
+}
+
+inline void Slot::finished(bool good) {
+    const std::uint64_t done = done_.load(std::memory_order_relaxed);
+    if ((done & (run_->driving_.sample - 1)) == 0) {
+        latency_.add(now_ns() - started_ns_);
+    }
+    // One writer at a time; the thread that counts reads it now and then.
+    done_.store(done + 1, std::memory_order_relaxed);
+    if (!good) [[unlikely]] {
+        run_->failed_.store(true);
+        run_->stop_.store(true);
+    }
+    if (done + 1 == limit_ || run_->stop_.load(std::memory_order_relaxed)) [[unlikely]] {
+        run_->slot_over();
+        return;
+    }
+    launch();
+}
+
+}  // namespace perf
