@@ -111,6 +111,7 @@ void Report::row(std::uint64_t size, const Result& result, std::uint64_t transfe
          {"mib_per_s", mean > 0 ? static_cast<double>(size) / mean * 1e9 / 1048576.0 : 0},
          {"mean_us", mean / 1e3},
          {"median_us", median / 1e3},
+         {"undisturbed_us", result.undisturbed_ns() / per / 1e3},
          {"p50_us", p50},
          {"p99_us", p99},
          {"p99_9_us", p999}});

@@ -22,15 +22,17 @@ double Result::mean_ns() const noexcept {
     return operations == 0 ? 0 : static_cast<double>(elapsed_ns) / static_cast<double>(operations);
 }
 
-double Result::median_ns() const noexcept {
+double Result::block_percentile_ns(double share) const noexcept {
     if (blocks == 0) {
         return mean_ns();
     }
     std::vector<float> sorted(block_ns.begin(),
                               block_ns.begin() + static_cast<std::ptrdiff_t>(blocks));
     std::sort(sorted.begin(), sorted.end());
-    const std::size_t middle = sorted.size() / 2;
-    return sorted.size() % 2 != 0 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+    const double place = share * static_cast<double>(sorted.size() - 1);
+    const auto low = static_cast<std::size_t>(place);
+    const double high = sorted[std::min(low + 1, sorted.size() - 1)];
+    return sorted[low] + (high - sorted[low]) * (place - static_cast<double>(low));
 }
 
 }  // namespace perf

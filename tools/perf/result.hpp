@@ -12,9 +12,9 @@
 namespace perf {
 
 struct Result {
-    // A run is cut into blocks of some milliseconds. The median of their means is what the machine
-    // does when it is left alone; the mean of the whole has in it every time that somebody else had
-    // the processor.
+    // A run is cut into blocks of a millisecond or a little more. The median of their means is what
+    // the machine does when it is left alone; the mean of the whole has in it every time that
+    // somebody else had the processor.
     static constexpr std::size_t kMaxBlocks = 1024;
 
     std::uint64_t operations = 0;
@@ -33,8 +33,12 @@ struct Result {
     void merge(const Result& other) noexcept;
 
     double mean_ns() const noexcept;  // per operation
-    double median_ns()
-        const noexcept;  // per operation: of the blocks, or the mean if there are none
+    // Per operation: the mean of the block that `share` (0 to 1) of them are faster than; of the
+    // whole if there are none.
+    double block_percentile_ns(double share) const noexcept;
+    double median_ns() const noexcept { return block_percentile_ns(0.5); }
+    // What it takes where nobody else wants the processor: a tenth of the blocks are faster.
+    double undisturbed_ns() const noexcept { return block_percentile_ns(0.1); }
 };
 
 }  // namespace perf

@@ -159,9 +159,9 @@ Result Run::measure(const Limits& limits, const std::function<void(double)>& sho
     const std::uint64_t start = now_ns();
     deadline_ns_ =
         limits.seconds > 0 ? start + static_cast<std::uint64_t>(limits.seconds * 1e9) : 0;
-    const auto block =
-        limits.loops == 0 ? static_cast<std::uint64_t>(limits.seconds * 1e9 / 200) : 1'000'000;
-    Blocks blocks{result, shown, limits, start, std::max<std::uint64_t>(block, 1'000'000), start};
+    const auto block_ns =
+        std::max<std::uint64_t>(static_cast<std::uint64_t>(limits.seconds * 1e6), 1'000'000);
+    Blocks blocks{result, shown, limits, start, block_ns, start};
     on_threads(driving_, [this, &blocks](unsigned i) { drive(i, i == 0 ? &blocks : nullptr); });
     result.elapsed_ns = end_ns_ - start;
     result.good = !failed_.load();

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""./dev bench: measures what this machine can, side by side, and says which figures are reached.
+
+Runs of a group follow one another, round after round (A B A B), both processes bound to a processor each. A run is cut into
+blocks of a millisecond; what counts is the block that a tenth of the others are faster than, and of that the median over
+the rounds. Where nobody else uses the machine that is the median of the blocks as well, which the JSON file has too.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import plan  # noqa: E402
+import report  # noqa: E402
+import runs  # noqa: E402
+
+QUIET = 0.1  # of a processor that others may use before a round counts as disturbed
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build/release", help="folder with the programs (%(default)s)")
+    parser.add_argument("--out", default="build/bench", help="folder for the results (%(default)s)")
+    parser.add_argument("--quick", action="store_true", help="one short round, for a look")
+    parser.add_argument("--runs", type=int, help="rounds (5)")
+    parser.add_argument("--seconds", type=float, help="of each size in each round (0.3)")
+    parser.add_argument("--idle", type=float, help="seconds that idling is measured (10)")
+    parser.add_argument("--cpus", default="", help="client's and server's processor, as 0,1")
+    parser.add_argument("--only", default="", help="groups, separated by commas: " + ", ".join(plan.groups(False, 1)))
+    chosen = parser.parse_args()
+    chosen.runs = chosen.runs or (1 if chosen.quick else 5)
+    chosen.seconds = chosen.seconds or (0.05 if chosen.quick else 0.3)
+    chosen.idle = chosen.idle or (1 if chosen.quick else 10)
+    return chosen
+
+
+def two_processors(text):
+    allowed = sorted(os.sched_getaffinity(0))
+    if text:
+        return [int(n) for n in text.split(",")][:2]
+    if len(allowed) < 2:
+        print("only one processor: both sides share it, and polling means little", file=sys.stderr)
+    return [allowed[0], allowed[1 % len(allowed)]]
+
+
+def progress(text):
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+def measure(machine, name, group, rounds):
+    """[{run: table}], what was missing, how much of the machine others used."""
+    results, missing, disturbance = [], {}, []
+    for i in range(rounds):
+        result = {}
+        for label, run in group.items():
+            if label in missing:
+                continue
+            progress(f"{name}: {label} ({i + 1} of {rounds})")
+            start, busy, own = time.monotonic(), runs.machine_busy(), runs.own_busy()
+            try:
+                result[label] = run(machine)
+            except runs.Missing as why:
+                missing[label] = str(why)
+                continue
+            others = (runs.machine_busy() - busy) - (runs.own_busy() - own)
+            disturbance.append(max(0.0, others / (time.monotonic() - start)))
+        results.append(result)
+    progress("")
+    return results, missing, disturbance
+
+
+def evaluate(measured):
+    """One row per figure."""
+    rows = []
+    for what, group, ratio, way, limit in plan.FIGURES:
+        if group not in measured:
+            continue
+        values, medians, why = [], [], None
+        for result in measured[group]["rounds"]:
+            try:
+                values.append(ratio(result, "undisturbed_us"))
+                medians.append(ratio(result, "median_us"))
+            except KeyError as error:
+                why = measured[group]["missing"].get(error.args[0], f"{error.args[0]} was not measured")
+        row = {"what": what, "way": way, "limit": limit}
+        if values:
+            value = statistics.median(values)
+            row.update(value=value, values=values, median_of_blocks=statistics.median(medians),
+                       passed=value <= limit if way == "max" else value >= limit)
+        else:
+            row["missing"] = why
+        rows.append(row)
+    return rows
+
+
+def show(rows):
+    width = max((len(row["what"]) for row in rows), default=0)
+    print(f"{'what':<{width}}  {'value':>8}  {'to reach':>9}  {'lowest':>8}  {'highest':>8}")
+    for row in rows:
+        limit = f"{'<=' if row['way'] == 'max' else '>='} {row['limit']:g}"
+        if "missing" in row:
+            print(f"{row['what']:<{width}}  {'-':>8}  {limit:>9}  not measured: {row['missing']}")
+            continue
+        digits = 0 if row["limit"] >= 60 else 2
+        print(f"{row['what']:<{width}}  {row['value']:>8.{digits}f}  {limit:>9}  {min(row['values']):>8.{digits}f}  "
+              f"{max(row['values']):>8.{digits}f}  {'pass' if row['passed'] else 'short'}")
+
+
+def processor():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def main():
+    chosen = arguments()
+    machine = runs.Machine(os.path.abspath(chosen.build), two_processors(chosen.cpus), chosen.seconds)
+    groups = plan.groups(chosen.quick, chosen.idle)
+    if chosen.only:
+        wanted = [name.strip() for name in chosen.only.split(",")]
+        unknown = [name for name in wanted if name not in groups]
+        if unknown:
+            sys.exit(f"no group \"{unknown[0]}\"; there are: {', '.join(groups)}")
+        groups = {name: groups[name] for name in wanted}
+    measured = {}
+    for name, group in groups.items():
+        results, missing, disturbance = measure(machine, name, group, 1 if name in plan.ONCE else chosen.runs)
+        measured[name] = {"rounds": results, "missing": missing, "others": disturbance}
+    rows = evaluate(measured)
+    show(rows)
+    for name, group in measured.items():
+        for label, why in group["missing"].items():
+            print(f"not measured: {name}, {label}: {why}")
+    all_others = [share for group in measured.values() for share in group["others"]]
+    disturbed = sum(share > QUIET for share in all_others)
+    if disturbed:
+        print(f"others used the machine during {disturbed} of {len(all_others)} runs, {statistics.mean(all_others):.2f} "
+              "processors on average: the figures are not those of a quiet machine")
+    os.makedirs(chosen.out, exist_ok=True)
+    document = {"machine": {"processor": processor(), "processors": os.cpu_count(), "kernel": platform.release(),
+                            "load": os.getloadavg()},
+                "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "rounds": chosen.runs, "seconds": chosen.seconds,
+                "cpus": [machine.client, machine.server], "figures": rows, "groups": measured}
+    path = os.path.join(chosen.out, "bench.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(document, file, indent=1)
+    page = os.path.join(chosen.out, "bench.html")
+    with open(page, "w", encoding="utf-8") as file:
+        file.write(report.page(document))
+    print(f"{path}, {page}")
+
+
+if __name__ == "__main__":
+    main()

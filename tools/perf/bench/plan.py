@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is measured beside what, and the figures to reach."""
+
+from runs import Echo, FiPingpong, Floor, Idle, Instructions, Ours, UcxPerftest
+
+SMALL = (8, 16, 32, 64)
+CURVE = tuple(1 << i for i in range(3, 18))  # 8 B to 128 KiB
+STEPS = tuple(1 << i for i in range(12, 17))  # 4 KiB to 64 KiB
+MIB = 1 << 20
+TCP_SIZES = tuple(1 << i for i in range(14, 25, 2))
+
+
+def groups(quick, idle_seconds):
+    """name: runs that go side by side, one after the other in each round."""
+    small = ["-y", "8", "-z", "64"]
+    curve = ["-y", "8", "-z", "128k"]
+    bulk = ["-x", "8", "-w", "1", "-y", "1m", "-z", "1m"]
+    sizes = ["-x", "8", "-w", "1", "-y", "4k", "-z", "4m"]
+    all_groups = {
+        "sm calls": {
+            "line": Floor("line"),
+            "lines": Floor("lines"),
+            "busy": Ours("hg_rate", "na+sm", "-b", *small),
+            "default": Ours("hg_rate", "na+sm", *small),
+            "16 in flight": Ours("hg_rate", "na+sm", "-b", "-x", "16", *small),
+        },
+        "sm arguments": {
+            "na+sm": Ours("hg_rate", "na+sm", "-b", *curve, seconds=0.5),
+            "memcpy": Floor("memcpy", "-w", "1", "-y", "64k", "-z", "64k"),
+        },
+        "sm bulk": {
+            "vm-read": Floor("vm-read", "-y", "1m", "-z", "1m"),
+            "user": Ours("hg_bw", "na+sm", "-b", "write", *bulk),
+            "memcpy": Floor("memcpy", "-y", "1m", "-z", "1m"),
+            "library": Ours("hg_bw", "na+sm", "-b", "write", "--library-memory", *bulk),
+        },
+        "tcp calls": {
+            "raw": Floor("tcp-lat", *small),
+            "ofi+tcp": Ours("hg_rate", "ofi+tcp", "-b", *small),
+            "ofi+tcp 64": Ours("hg_rate", "ofi+tcp", "-b", "-x", "64", *small),
+            "ucx+tcp": Ours("hg_rate", "ucx+tcp", "-b", *small),
+            "ucx+tcp 64": Ours("hg_rate", "ucx+tcp", "-b", "-x", "64", *small),
+            "ucx_perftest": UcxPerftest("tcp", SMALL),
+        },
+        "tcp arguments": {
+            "ofi+tcp": Ours("hg_rate", "ofi+tcp", "-b", *curve, seconds=0.5),
+            "ucx+tcp": Ours("hg_rate", "ucx+tcp", "-b", *curve, seconds=0.5),
+        },
+        "tcp bulk": {
+            "raw": Floor("tcp-stream", "-y", str(TCP_SIZES[0]), "-z", str(TCP_SIZES[-1]), seconds=0.5),
+            "raw blocking": Floor("tcp-stream", "--blocking", "-y", str(TCP_SIZES[0]), "-z", str(TCP_SIZES[-1]), seconds=0.5),
+            "ofi+tcp": Ours("hg_bw", "ofi+tcp", "-b", "write", *bulk),
+        },
+        "idle": {
+            "na+sm": Idle("na+sm", idle_seconds),
+            "ofi+tcp": Idle("ofi+tcp", idle_seconds),
+            "ucx+tcp": Idle("ucx+tcp", idle_seconds),
+        },
+        "instructions": {
+            "rpc": Instructions("rpc"),
+            "progress": Instructions("progress"),
+        },
+        "contexts": {
+            f"{n} contexts": Ours("hg_rate", "na+sm", "-b", "-x", "16", "-X", str(n), "-y", "8", "-z", "8") for n in (1, 2, 4)
+        },
+        "idle peers": {
+            "alone": Ours("hg_rate", "na+sm", "-b", "-y", "8", "-z", "8"),
+            "1000 idle peers": Ours("hg_rate", "na+sm", "-b", "-y", "8", "-z", "8", "--idle-peers", "1000"),
+        },
+    }
+    if not quick:
+        all_groups["curves"] = {
+            "raw tcp": Floor("tcp-lat", *curve, seconds=0.3),
+            "ucx_perftest tcp": UcxPerftest("tcp", CURVE[::2]),
+            "ucx_perftest shm": UcxPerftest("posix,sysv,cma", CURVE[::2]),
+            "fi_pingpong tcp": FiPingpong("tcp;ofi_rxm", CURVE[::2]),
+            "fi_pingpong shm": FiPingpong("shm", CURVE[::2]),
+            **{name: Echo(name, CURVE) for name in ("grpc", "nng", "zeromq", "capnp")},
+            "na+sm, default mode": Ours("hg_rate", "na+sm", *curve, seconds=0.3),
+        }
+        all_groups["bulk curves"] = {
+            "vm-read": Floor("vm-read", "-y", "4k", "-z", "4m", seconds=0.3),
+            "memcpy": Floor("memcpy", "-y", "4k", "-z", "4m", seconds=0.3),
+            "na+sm": Ours("hg_bw", "na+sm", "-b", "write", *sizes, seconds=0.3),
+            "na+sm, library's memory": Ours("hg_bw", "na+sm", "-b", "write", "--library-memory", *sizes, seconds=0.3),
+            "ofi+tcp": Ours("hg_bw", "ofi+tcp", "-b", "write", *sizes, seconds=0.3),
+            "ucx+tcp": Ours("hg_bw", "ucx+tcp", "-b", "write", *sizes, seconds=0.3),
+        }
+    return all_groups
+
+
+def of(run, sizes, key):
+    return {size: run[size][key] for size in sizes}
+
+
+def worst(values):
+    return max(values)
+
+
+def step(run, key):
+    """The worst point of 4 KiB to 64 KiB over the straight line through its neighbours."""
+    return max(run[s][key] / (run[s // 2][key] + (run[2 * s][key] - run[s // 2][key]) / 3) for s in STEPS)
+
+
+# What, group, the ratio (or number) out of one round's runs, limit; at least: "min", at most: "max".
+# `key` is the statistic: "undisturbed_us" or "median_us" of a run's blocks.
+FIGURES = (
+    ("sm, RPC round trip, 8 to 64 B, busy / cache-line ping-pong", "sm calls",
+     lambda r, k: worst(r["busy"][s][k] for s in SMALL) / r["line"][8][k], "max", 2.2),
+    ("sm, the same in default mode / busy", "sm calls",
+     lambda r, k: worst(r["default"][s][k] / r["busy"][s][k] for s in SMALL), "max", 1.3),
+    ("sm, time per RPC, 16 in flight / cache-line ping-pong", "sm calls",
+     lambda r, k: worst(r["16 in flight"][s][k] for s in SMALL) / r["line"][8][k], "max", 0.8),
+    ("sm, RPC with 64 KiB / (round trip + 2 memcpy)", "sm arguments",
+     lambda r, k: r["na+sm"][65536][k] / (r["na+sm"][8][k] + 2 * r["memcpy"][65536][k]), "max", 1.0),
+    ("sm, bulk 1 MiB, 8 in flight, user memory / process_vm_readv", "sm bulk",
+     lambda r, k: r["vm-read"][MIB][k] / r["user"][MIB][k], "min", 0.9),
+    ("sm, bulk 1 MiB, 8 in flight, library's memory / memcpy", "sm bulk",
+     lambda r, k: r["memcpy"][MIB][k] / r["library"][MIB][k], "min", 0.9),
+    ("ofi+tcp, RPC round trip, busy / raw TCP ping-pong", "tcp calls",
+     lambda r, k: worst(r["ofi+tcp"][s][k] / r["raw"][s][k] for s in SMALL), "max", 1.25),
+    ("ofi+tcp, time per RPC, 64 in flight / raw TCP ping-pong", "tcp calls",
+     lambda r, k: worst(r["ofi+tcp 64"][s][k] / r["raw"][s][k] for s in SMALL), "max", 0.15),
+    ("ucx+tcp, time per RPC, 64 in flight / raw TCP ping-pong", "tcp calls",
+     lambda r, k: worst(r["ucx+tcp 64"][s][k] / r["raw"][s][k] for s in SMALL), "max", 0.15),
+    ("ofi+tcp, bulk 1 MiB, 8 in flight / best raw TCP stream", "tcp bulk",
+     lambda r, k: min(run[s][k] / s for run in (r["raw"], r["raw blocking"]) for s in TCP_SIZES) * MIB
+     / r["ofi+tcp"][MIB][k], "min", 1.0),
+    ("sm, worst step in the curve of 4 KiB to 64 KiB", "sm arguments", lambda r, k: step(r["na+sm"], k), "max", 1.3),
+    ("ofi+tcp, worst step in the curve of 4 KiB to 64 KiB", "tcp arguments", lambda r, k: step(r["ofi+tcp"], k), "max", 1.3),
+    ("ucx+tcp, worst step in the curve of 4 KiB to 64 KiB", "tcp arguments", lambda r, k: step(r["ucx+tcp"], k), "max", 1.3),
+    ("ucx+tcp, RPC round trip, busy / 2 x ucx_perftest tag_lat", "tcp calls",
+     lambda r, k: worst(r["ucx+tcp"][s][k] / r["ucx_perftest"][s][k] for s in SMALL), "max", 1.05),
+    ("na+sm, idle: % of a processor", "idle", lambda r, k: r["na+sm"][0]["percent"], "max", 0.1),
+    ("ofi+tcp, idle: % of a processor", "idle", lambda r, k: r["ofi+tcp"][0]["percent"], "max", 0.1),
+    ("ucx+tcp, idle: % of a processor", "idle", lambda r, k: r["ucx+tcp"][0]["percent"], "max", 0.1),
+    ("instructions per small RPC over sm, both sides", "instructions", lambda r, k: r["rpc"][0]["instructions"], "max", 1200),
+    ("instructions of an empty progress call, 100 peers", "instructions",
+     lambda r, k: r["progress"][0]["instructions"], "max", 60),
+    ("sm, rate with 4 contexts / with 1", "contexts",
+     lambda r, k: r["1 contexts"][8][k] / r["4 contexts"][8][k], "min", 1.0),
+    ("sm, round trip with 1,000 idle peers / without", "idle peers",
+     lambda r, k: r["1000 idle peers"][8][k] / r["alone"][8][k], "max", 1.05),
+)
+# Measured once: they do not depend on what else runs, or last long.
+ONCE = ("idle", "instructions")
