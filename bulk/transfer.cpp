@@ -276,9 +276,6 @@ void Engine::act(Transfer& t, Next next) noexcept {
 }
 
 std::size_t Engine::progress() noexcept {
-    if (!runnable()) [[likely]] {
-        return 0;
-    }
     std::size_t served = 0;
     std::uint64_t total = 0;
     for (std::uint32_t left = runnable_count_.load(std::memory_order_relaxed);

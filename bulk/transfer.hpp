@@ -155,8 +155,8 @@ class Engine {
     // lock.
     void release(Transfer& transfer) noexcept;
 
-    // Posts what has become possible, cancels what has become pointless. After every poll. Returns
-    // transfers served.
+    // Posts what has become possible, cancels what has become pointless. After every poll that
+    // leaves something runnable(). Returns transfers served.
     std::size_t progress() noexcept;
     // progress() has something to do: do not sleep.
     bool runnable() const noexcept { return runnable_count_.load(std::memory_order_acquire) != 0; }

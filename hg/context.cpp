@@ -308,7 +308,9 @@ std::uint32_t Context::poll() noexcept {
     if (sm_ != nullptr) {
         sm_->na().poll();
     }
-    bulk_->progress();
+    if (bulk_->runnable()) [[unlikely]] {
+        bulk_->progress();
+    }
     if (!work_.empty()) {
         run_work();
     }

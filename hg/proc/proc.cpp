@@ -5,18 +5,15 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <limits>
 #include <new>
 
 namespace hg::proc {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kNoLimit = std::numeric_limits<std::ptrdiff_t>::max();
 
 void* heap_allocate(void*, std::size_t& size) noexcept {
-    if (size > kNoLimit - kPage) {
+    if (size > PTRDIFF_MAX - kPage) {
         return nullptr;
     }
     size = (size + kPage - 1) & ~(kPage - 1);
@@ -55,47 +52,6 @@ Proc::Proc(hg_class_t* cls, ChecksumKind checksum, const Allocator& allocator) n
 
 Proc::~Proc() {
     release_blocks();
-}
-
-void Proc::start(void* buffer, std::size_t size, hg_proc_op_t what) noexcept {
-    proc_buf = {buffer, buffer, size, size, false};
-    extra_buf = {};
-    current_buf = &proc_buf;
-    op = what;
-    summed_ = 0;
-    checksum_.reset();
-}
-
-void Proc::reset(void* buffer, std::size_t size, hg_proc_op_t what) noexcept {
-    release_blocks();
-    start(buffer, size, what);
-}
-
-void Proc::set_limit(std::size_t limit, na::Status beyond) noexcept {
-    limit_ = std::min(limit, kNoLimit);
-    beyond_limit_ = beyond;
-}
-
-na::Status Proc::run(hg_proc_cb_t callback, void* structure) noexcept {
-    if (callback == nullptr) {
-        return na::Status::success;
-    }
-    const hg_return_t ret = callback(this, structure);
-    return ret >= HG_SUCCESS && ret < HG_RETURN_MAX ? static_cast<na::Status>(ret)
-                                                    : na::Status::other_error;
-}
-
-std::span<std::byte> Proc::encoded() const noexcept {
-    return {bytes(current_buf->buf), used()};
-}
-
-std::span<std::byte> Proc::extra() const noexcept {
-    return {bytes(extra_buf.buf), extra_block_};
-}
-
-std::span<std::byte> Proc::take_extra() noexcept {
-    extra_buf.is_mine = false;
-    return extra();
 }
 
 na::Status Proc::reserve(std::uint64_t more) noexcept {

@@ -47,23 +47,45 @@ class Proc final : public ::hg_proc {
     static Proc& of(hg_proc_t proc) noexcept { return *static_cast<Proc*>(proc); }
 
     // Starts a pass; see hg_proc_reset. Limit, allocator, flags and handle stay.
-    void reset(void* buffer, std::size_t size, hg_proc_op_t op) noexcept;
+    void reset(void* buffer, std::size_t size, hg_proc_op_t what) noexcept {
+        if (extra_buf.buf != nullptr || retired_ != nullptr) [[unlikely]] {
+            release_blocks();
+        }
+        start(buffer, size, what);
+    }
 
     // How far the buffer may grow, in bytes of one structure, and the code for more than that:
     // {0, overflow} where it may not grow at all. Default: as far as there is memory.
-    void set_limit(std::size_t bytes, na::Status beyond) noexcept;
+    void set_limit(std::size_t limit, na::Status beyond) noexcept {
+        limit_ = limit < kNoLimit ? limit : kNoLimit;
+        beyond_limit_ = beyond;
+    }
 
     // Runs a callback (null: no structure). Codes that it made up become other_error.
-    na::Status run(hg_proc_cb_t callback, void* structure) noexcept;
+    na::Status run(hg_proc_cb_t callback, void* structure) noexcept {
+        if (callback == nullptr) {
+            return na::Status::success;
+        }
+        const hg_return_t ret = callback(this, structure);
+        return ret >= HG_SUCCESS && ret < HG_RETURN_MAX ? static_cast<na::Status>(ret)
+                                                        : na::Status::other_error;
+    }
 
     // All bytes encoded (decoded) so far.
-    std::span<std::byte> encoded() const noexcept;
+    std::span<std::byte> encoded() const noexcept {
+        return {static_cast<std::byte*>(current_buf->buf), used()};
+    }
 
     // The block of the extra buffer; empty if the given one sufficed.
-    std::span<std::byte> extra() const noexcept;
+    std::span<std::byte> extra() const noexcept {
+        return {static_cast<std::byte*>(extra_buf.buf), extra_block_};
+    }
     // The same, and it becomes the caller's, to be released with the proc's allocator and the size
     // of the span. encoded() stays valid as long as the block.
-    std::span<std::byte> take_extra() noexcept;
+    std::span<std::byte> take_extra() noexcept {
+        extra_buf.is_mine = false;
+        return extra();
+    }
 
     // As the C functions of the same names.
     na::Status reserve(std::uint64_t more) noexcept;
@@ -77,6 +99,7 @@ class Proc final : public ::hg_proc {
 
  private:
     struct Retired;
+    static constexpr std::size_t kNoLimit = PTRDIFF_MAX;
 
     std::size_t used() const noexcept {
         return static_cast<std::size_t>(current_buf->size - current_buf->size_left);
@@ -87,7 +110,14 @@ class Proc final : public ::hg_proc {
     bool locate(const void* buffer, std::size_t passed, const void* data, std::size_t size,
                 std::size_t& offset) const noexcept;
     void release_blocks() noexcept;
-    void start(void* buffer, std::size_t size, hg_proc_op_t what) noexcept;
+    void start(void* buffer, std::size_t size, hg_proc_op_t what) noexcept {
+        proc_buf = {buffer, buffer, size, size, false};
+        current_buf = &proc_buf;
+        op = what;
+        has_saved_ = false;
+        summed_ = 0;
+        checksum_.reset();
+    }
 
     Allocator allocator_;
     std::size_t limit_;
