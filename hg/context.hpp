@@ -185,4 +185,16 @@ class Context {
     std::condition_variable trigger_signal_;
 };
 
+// --- of the handle: what needs its context
+
+inline void Handle::defer(Run what) noexcept {
+    run = what;
+    info_.context->push_work(*this);
+}
+
+inline void Handle::finish(Run what) noexcept {
+    run = what;
+    info_.context->push_done(*this);
+}
+
 }  // namespace hg

@@ -11,7 +11,9 @@ namespace hg {
 using na::Status;
 
 Handle::Handle(Context& context, Kit* kit)
-    : info_{.cls = &context.cls(), .context = &context}, source_(context.cls()) {
+    : info_{.cls = &context.cls(), .context = &context},
+      threaded_(context.threaded()),
+      source_(context.cls()) {
     attach(kit);
 }
 
@@ -30,22 +32,6 @@ void Handle::attach(Kit* kit) noexcept {
     kit->recv->owner = this;
 }
 
-bool Handle::threaded() const noexcept {
-    return info_.context->threaded();
-}
-
-bool Handle::swap_stage(Stage from, Stage to) noexcept {
-    if (threaded()) {
-        return stage_.compare_exchange_strong(from, to, std::memory_order_acq_rel,
-                                              std::memory_order_acquire);
-    }
-    if (stage_.load(std::memory_order_relaxed) != from) {
-        return false;
-    }
-    stage_.store(to, std::memory_order_relaxed);
-    return true;
-}
-
 na::Address& Handle::peer() const noexcept {
     const Address& a = target_ ? source_ : *info_.addr;
     return port_->rail() == bulk::Rail::sm ? *a.sm() : *a.net();
@@ -54,17 +40,9 @@ na::Address& Handle::peer() const noexcept {
 // --- references
 // ------------------------------------------------------------------------------------------------------
 
-void Handle::ref() noexcept {
-    if (threaded()) {
-        refs_.fetch_add(1, std::memory_order_relaxed);
-    } else {
-        refs_.store(refs_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    }
-}
-
 bool Handle::unref() noexcept {
     std::int32_t before = refs_.load(std::memory_order_relaxed);
-    if (!threaded()) {
+    if (!threaded_) {
         if (before <= 0) {
             return false;
         }
@@ -126,7 +104,7 @@ void Handle::clear_call() noexcept {
 // -----------------------------------------------------------------------------------------------------------
 
 void Handle::add_part() noexcept {
-    if (threaded()) {
+    if (threaded_) {
         parts_.fetch_add(1, std::memory_order_relaxed);
     } else {
         parts_.store(static_cast<std::uint8_t>(parts_.load(std::memory_order_relaxed) + 1),
@@ -134,33 +112,10 @@ void Handle::add_part() noexcept {
     }
 }
 
-bool Handle::end_part() noexcept {
-    // Who has the only part left is alone: only the owner of a part adds another.
-    const std::uint8_t left = parts_.load(std::memory_order_acquire);
-    if (left == 1) {
-        return true;
-    }
-    if (threaded()) {
-        return parts_.fetch_sub(1, std::memory_order_acq_rel) == 1;
-    }
-    parts_.store(static_cast<std::uint8_t>(left - 1), std::memory_order_relaxed);
-    return false;
-}
-
 void Handle::note(Status status) noexcept {
     if (status_.load(std::memory_order_relaxed) == Status::success) {
         status_.store(status, std::memory_order_relaxed);
     }
-}
-
-void Handle::defer(Run what) noexcept {
-    run = what;
-    info_.context->push_work(*this);
-}
-
-void Handle::finish(Run what) noexcept {
-    run = what;
-    info_.context->push_done(*this);
 }
 
 // --- user data

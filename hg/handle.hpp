@@ -81,7 +81,13 @@ class Handle : private Completion {
     const Registration* registration() const noexcept { return registration_; }
     bool uses_sm() const noexcept { return port_->rail() == bulk::Rail::sm; }
 
-    void ref() noexcept;
+    void ref() noexcept {
+        if (threaded_) {
+            refs_.fetch_add(1, std::memory_order_relaxed);
+        } else {
+            refs_.store(refs_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        }
+    }
     // False: there was no reference left to give (a double free); nothing happened.
     bool unref() noexcept;
     std::int32_t refs() const noexcept { return refs_.load(std::memory_order_relaxed); }
@@ -174,11 +180,32 @@ class Handle : private Completion {
 
     // --- shared state machine
     // ------------------------------------------------------------------------------------
-    bool threaded() const noexcept;
-    bool swap_stage(Stage from, Stage to) noexcept;
+    bool swap_stage(Stage from, Stage to) noexcept {
+        if (threaded_) {
+            return stage_.compare_exchange_strong(from, to, std::memory_order_acq_rel,
+                                                  std::memory_order_acquire);
+        }
+        if (stage_.load(std::memory_order_relaxed) != from) {
+            return false;
+        }
+        stage_.store(to, std::memory_order_relaxed);
+        return true;
+    }
     void start_parts(std::uint8_t n) noexcept { parts_.store(n, std::memory_order_relaxed); }
     void add_part() noexcept;
-    bool end_part() noexcept;               // true: it was the last
+    // True: it was the last.
+    bool end_part() noexcept {
+        // Who has the only part left is alone: only the owner of a part adds another.
+        const std::uint8_t left = parts_.load(std::memory_order_acquire);
+        if (left == 1) {
+            return true;
+        }
+        if (threaded_) {
+            return parts_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+        }
+        parts_.store(static_cast<std::uint8_t>(left - 1), std::memory_order_relaxed);
+        return false;
+    }
     void note(na::Status status) noexcept;  // keeps the first failure
     void defer(Run what) noexcept;          // to the work queue; inside handlers
     void finish(Run what) noexcept;         // to the done queue; inside handlers
@@ -264,6 +291,7 @@ class Handle : private Completion {
     Kit* kit_ = nullptr;
     Registration* registration_ = nullptr;  // one use held
 
+    const bool threaded_;
     std::atomic<std::int32_t> refs_{0};
     std::atomic<Stage> stage_{Stage::free};
     std::atomic<std::uint8_t> parts_{0};
