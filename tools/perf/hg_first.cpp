@@ -49,7 +49,6 @@ void once(const Options& o, const std::vector<std::string>& addresses, Result& r
     result.latency.add(took);
     result.elapsed_ns += took;
     result.operations += o.handles;
-    result.add_block(static_cast<double>(took) / o.handles);
     side.close();
 }
 

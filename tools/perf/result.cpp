@@ -29,10 +29,19 @@ double Result::block_percentile_ns(double share) const noexcept {
     std::vector<float> sorted(block_ns.begin(),
                               block_ns.begin() + static_cast<std::ptrdiff_t>(blocks));
     std::sort(sorted.begin(), sorted.end());
-    const double place = share * static_cast<double>(sorted.size() - 1);
-    const auto low = static_cast<std::size_t>(place);
-    const double high = sorted[std::min(low + 1, sorted.size() - 1)];
-    return sorted[low] + (high - sorted[low]) * (place - static_cast<double>(low));
+    // Blocks are of about the same length: one has so many operations as its mean goes into that.
+    double all = 0;
+    for (const float ns : sorted) {
+        all += 1.0 / ns;
+    }
+    double before = 0;
+    for (const float ns : sorted) {
+        before += 1.0 / ns;
+        if (before >= share * all) {
+            return ns;
+        }
+    }
+    return sorted.back();
 }
 
 }  // namespace perf

@@ -12,10 +12,8 @@
 namespace perf {
 
 struct Result {
-    // A run is cut into blocks of a millisecond or a little more. The median of their means is what
-    // the machine does when it is left alone; the mean of the whole has in it every time that
-    // somebody else had the processor.
-    static constexpr std::size_t kMaxBlocks = 1024;
+    // A run is cut into blocks of a quarter of a millisecond or a little more.
+    static constexpr std::size_t kMaxBlocks = 4096;
 
     std::uint64_t operations = 0;
     std::uint64_t elapsed_ns = 0;
@@ -32,12 +30,14 @@ struct Result {
     // Another process's, of the same time.
     void merge(const Result& other) noexcept;
 
-    double mean_ns() const noexcept;  // per operation
-    // Per operation: the mean of the block that `share` (0 to 1) of them are faster than; of the
-    // whole if there are none.
+    // Per operation. The mean has in it every time that somebody else had the processor.
+    double mean_ns() const noexcept;
+    // Per operation: the mean of the block in which the operation is that `share` (0 to 1) of all
+    // are in faster blocks than. Counted by operations: a block in which nothing could happen
+    // for long has few. Of the whole if there are no blocks.
     double block_percentile_ns(double share) const noexcept;
     double median_ns() const noexcept { return block_percentile_ns(0.5); }
-    // What it takes where nobody else wants the processor: a tenth of the blocks are faster.
+    // What it takes where nobody else wants the processor.
     double undisturbed_ns() const noexcept { return block_percentile_ns(0.1); }
 };
 

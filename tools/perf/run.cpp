@@ -160,7 +160,7 @@ Result Run::measure(const Limits& limits, const std::function<void(double)>& sho
     deadline_ns_ =
         limits.seconds > 0 ? start + static_cast<std::uint64_t>(limits.seconds * 1e9) : 0;
     const auto block_ns =
-        std::max<std::uint64_t>(static_cast<std::uint64_t>(limits.seconds * 1e6), 1'000'000);
+        std::max<std::uint64_t>(static_cast<std::uint64_t>(limits.seconds * 1e9 / 4000), 250'000);
     Blocks blocks{result, shown, limits, start, block_ns, start};
     on_threads(driving_, [this, &blocks](unsigned i) { drive(i, i == 0 ? &blocks : nullptr); });
     result.elapsed_ns = end_ns_ - start;

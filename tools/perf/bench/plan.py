@@ -76,6 +76,8 @@ def groups(quick, idle_seconds):
             "fi_pingpong tcp": FiPingpong("tcp;ofi_rxm", CURVE[::2]),
             "fi_pingpong shm": FiPingpong("shm", CURVE[::2]),
             **{name: Echo(name, CURVE) for name in ("grpc", "nng", "zeromq", "capnp")},
+            "ofi+tcp, echo": Ours("hg_rate", "ofi+tcp", "-b", "--echo", *curve, seconds=0.3),
+            "ofi+tcp, echo, default mode": Ours("hg_rate", "ofi+tcp", "--echo", *curve, seconds=0.3),
             "na+sm, default mode": Ours("hg_rate", "na+sm", *curve, seconds=0.3),
         }
         all_groups["bulk curves"] = {
@@ -103,7 +105,7 @@ def step(run, key):
 
 
 # What, group, the ratio (or number) out of one round's runs, limit; at least: "min", at most: "max".
-# `key` is the statistic: "undisturbed_us" or "median_us" of a run's blocks.
+# `key` is the statistic: "median_us" or "undisturbed_us" of a run's blocks.
 FIGURES = (
     ("sm, RPC round trip, 8 to 64 B, busy / cache-line ping-pong", "sm calls",
      lambda r, k: worst(r["busy"][s][k] for s in SMALL) / r["line"][8][k], "max", 2.2),

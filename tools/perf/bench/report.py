@@ -84,14 +84,14 @@ def median_table(group, label, value):
 
 def latency(document, wanted):
     def us(_size, row):
-        return row.get("undisturbed_us", 0)
+        return row.get("median_us", 0)
     return {name: median_table(document["groups"][group], label, us)
             for name, group, label in wanted if group in document["groups"]}
 
 
 def bandwidth(document, wanted):
     def mib(size, row):
-        return size / row["undisturbed_us"] * 1e6 / 1048576 if row.get("undisturbed_us") else 0
+        return size / row["median_us"] * 1e6 / 1048576 if row.get("median_us") else 0
     return {name: median_table(document["groups"][group], label, mib)
             for name, group, label in wanted if group in document["groups"]}
 
@@ -115,8 +115,8 @@ def page(document):
     machine = document["machine"]
     curves = [("na+sm, busy", "sm arguments", "na+sm"), ("na+sm, default mode", "curves", "na+sm, default mode"),
               ("ofi+tcp, busy", "tcp arguments", "ofi+tcp"), ("ucx+tcp, busy", "tcp arguments", "ucx+tcp")]
-    names = ("raw tcp", "ucx_perftest tcp", "ucx_perftest shm", "fi_pingpong tcp", "fi_pingpong shm", "grpc", "nng", "zeromq",
-             "capnp")
+    names = ("raw tcp", "ucx_perftest tcp", "ucx_perftest shm", "fi_pingpong tcp", "fi_pingpong shm", "ofi+tcp, echo",
+             "ofi+tcp, echo, default mode", "grpc", "nng", "zeromq", "capnp")
     curves += [(name, "curves", name) for name in names]
     bulk = [(name, "bulk curves", name) for name in
             ("na+sm", "na+sm, library's memory", "ofi+tcp", "ucx+tcp", "memcpy", "vm-read")]

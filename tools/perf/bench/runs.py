@@ -94,7 +94,7 @@ class Floor:
         self.seconds = seconds
 
     def __call__(self, machine):
-        command = [machine.tool("perf_floor"), *self.arguments, "--cpus", f"{machine.client},{machine.server}", "--seconds",
+        command = [machine.tool(os.path.join("bench", "perf_floor")), *self.arguments, "--cpus", f"{machine.client},{machine.server}", "--seconds",
                    str(machine.seconds * self.seconds), "--format", "json"]
         return table(machine.call(command))[0]
 
