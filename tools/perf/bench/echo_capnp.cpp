@@ -2,7 +2,7 @@
 #include <capnp/ez-rpc.h>
 #include <unistd.h>
 
-#include "echo.capnp.h"
+#include <echo.capnp.h>  // generated
 #include "echo.hpp"
 
 namespace {

@@ -2,7 +2,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "../processes.hpp"
-#include "echo.grpc.pb.h"
+#include <echo.grpc.pb.h>  // generated
 #include "echo.hpp"
 
 namespace {
