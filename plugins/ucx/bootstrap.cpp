@@ -20,13 +20,16 @@ namespace {
 constexpr int kBacklog = 1024;
 constexpr int kAnswers = 32;  // in one call: who knocks without end keeps nobody else waiting
 
-std::string make_frame(const std::string& address) {
+std::string make_frame(const Addresses& addresses) {
     std::byte head[Frame::kSize];
-    Frame{.size = static_cast<std::uint32_t>(address.size()),
+    Frame{.far_size = static_cast<std::uint32_t>(addresses.far.size()),
+          .size = static_cast<std::uint32_t>(addresses.all.size()),
           .process = static_cast<std::uint32_t>(getpid()),
-          .machine = this_machine()}
+          .machine = this_machine(),
+          .network = this_network()}
         .write(head);
-    return std::string(reinterpret_cast<const char*>(head), sizeof head) + address;
+    return std::string(reinterpret_cast<const char*>(head), sizeof head) + addresses.far +
+           addresses.all;
 }
 
 util::UniqueFd spare() noexcept {
@@ -76,8 +79,10 @@ Result<BootstrapPort> listen_at(const util::IpAddress& address, std::uint16_t po
     return made;
 }
 
-// The boot of this kernel, and the name space of process ids.
-std::uint64_t this_machine() noexcept {
+namespace {
+
+// The boot of this kernel, and a name space of it.
+std::uint64_t number_of(const char* name_space) noexcept {
     std::string boot;
     try {
         std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -85,7 +90,7 @@ std::uint64_t this_machine() noexcept {
         return 0;
     }
     struct stat space {};
-    if (boot.empty() || stat("/proc/self/ns/pid", &space) != 0) {
+    if (boot.empty() || stat(name_space, &space) != 0) {
         return 0;
     }
     // FNV-1a: nothing hangs on it that a peer could not claim anyway.
@@ -100,8 +105,18 @@ std::uint64_t this_machine() noexcept {
     return hash;
 }
 
-Door::Door(BootstrapPort port, const std::string& address)
-    : port_(std::move(port)), frame_(make_frame(address)), reserve_(spare()) {}
+}  // namespace
+
+std::uint64_t this_machine() noexcept {
+    return number_of("/proc/self/ns/pid");
+}
+
+std::uint64_t this_network() noexcept {
+    return number_of("/proc/self/ns/net");
+}
+
+Door::Door(BootstrapPort port, const Addresses& addresses)
+    : port_(std::move(port)), frame_(make_frame(addresses)), reserve_(spare()) {}
 
 void Door::ready(std::uint32_t) {
     for (int n = 0; n < kAnswers && answer_one(); ++n) {
@@ -147,9 +162,24 @@ Dial::State Dial::end(State state, int error) noexcept {
     return state_ = state;
 }
 
+bool Dial::far() const noexcept {
+    const std::uint64_t here = this_network();
+    return here != 0 && frame_.network != 0 && frame_.network != here;
+}
+
+// What is behind the address that counts, is nobody's.
+Dial::State Dial::choose() noexcept {
+    if (!far()) {
+        return end(State::done, 0);
+    }
+    std::fill_n(bytes_.begin() + Frame::kSize + frame_.far_size, frame_.size, std::byte{});
+    return end(frame_.far_size != 0 ? State::done : State::apart, 0);
+}
+
 Dial::State Dial::go_on() noexcept {
     while (state_ == State::waiting) {
-        const std::size_t wanted = Frame::kSize + (known_ ? frame_.size : 0);
+        const std::size_t wanted =
+            Frame::kSize + (known_ ? std::size_t{frame_.far_size} + frame_.size : 0);
         const ssize_t n = recv(fd_.get(), bytes_.data() + got_, wanted - got_, MSG_DONTWAIT);
         if (n < 0) {
             if (errno == EAGAIN || errno == ENOTCONN || errno == EINTR) {
@@ -162,11 +192,14 @@ Dial::State Dial::go_on() noexcept {
             return end(got_ == 0 ? State::gone : State::wrong, ECONNRESET);
         }
         got_ += static_cast<std::size_t>(n);
+        if (!Frame::begins({bytes_.data(), got_})) {
+            return end(State::wrong, 0);
+        }
         if (got_ != wanted) {
             continue;
         }
         if (known_) {
-            return end(State::done, 0);
+            return choose();
         }
         if (!frame_.read({bytes_.data(), Frame::kSize})) {
             return end(State::wrong, 0);

@@ -30,14 +30,21 @@ struct BootstrapPort {
 // Errors: addrinuse, and the system's.
 Result<BootstrapPort> listen_at(const util::IpAddress& address, std::uint16_t port);
 
-// A number that is equal in processes where process ids mean the same; 0: not to be found out.
+// Numbers that are equal in processes where process ids, and abstract names of sockets, mean the
+// same; 0: not to be found out.
 std::uint64_t this_machine() noexcept;
+std::uint64_t this_network() noexcept;
+
+// UCX's, of one worker.
+struct Addresses {
+    std::string all;
+    std::string far;  // network devices only; empty: there are none
+};
 
 // Answers who connects.
 class Door final : public session::Watcher {
  public:
-    // `address`: of UCX's worker.
-    Door(BootstrapPort port, const std::string& address);
+    Door(BootstrapPort port, const Addresses& addresses);
 
     int fd() const noexcept { return port_.fd.get(); }
     void ready(std::uint32_t events) override;
@@ -58,6 +65,7 @@ class Dial {
     enum class State : std::uint8_t {
         waiting,
         done,    // frame() and address() are there
+        apart,   // somebody lives there, but on another network, and knows shared memory only
         gone,    // nobody lives there
         wrong,   // somebody lives there, and is not one of us
         failed,  // trouble of our own: worth another try
@@ -75,10 +83,14 @@ class Dial {
     const Frame& frame() const noexcept { return frame_; }
     // Followed by zeros that are as many as an address may have bytes: UCX takes addresses without
     // their length, and reads on where they are malformed.
-    const std::byte* address() const noexcept { return bytes_.data() + Frame::kSize; }
+    const std::byte* address() const noexcept {
+        return bytes_.data() + Frame::kSize + (far() ? 0 : frame_.far_size);
+    }
 
  private:
     State end(State state, int error) noexcept;
+    State choose() noexcept;
+    bool far() const noexcept;
 
     util::UniqueFd fd_;
     Frame frame_;

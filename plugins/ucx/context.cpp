@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 
 #include "na/util/log.hpp"
+#include "plugins/ucx/transports.hpp"
 
 namespace na::ucx {
 namespace {
@@ -47,6 +48,19 @@ bool handle(ucp_worker_h worker, unsigned id, ucp_am_recv_callback_t call, void*
     return ucp_worker_set_am_recv_handler(worker, &param) == UCS_OK;
 }
 
+// Empty: UCX does not tell.
+std::string far_address(ucp_worker_h worker) {
+    ucp_worker_attr_t attr{};
+    attr.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
+    attr.address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY;
+    if (ucp_worker_query(worker, &attr) != UCS_OK) {
+        return {};
+    }
+    std::string address(reinterpret_cast<const char*>(attr.address), attr.address_length);
+    ucp_worker_release_address(worker, attr.address);
+    return address;
+}
+
 }  // namespace
 
 Result<Context::Made> Context::make_worker(Domain& domain) {
@@ -64,9 +78,12 @@ Result<Context::Made> Context::make_worker(Domain& domain) {
     if (const ucs_status_t rc = ucp_worker_get_address(worker, &address, &size); rc != UCS_OK) {
         return failure(rc, "get the address of UCX's worker");
     }
-    made.address.assign(reinterpret_cast<const char*>(address), size);
+    made.addresses.all.assign(reinterpret_cast<const char*>(address), size);
     ucp_worker_release_address(worker, address);
-    if (size > Frame::kMaxAddress) {
+    if (!is_local(domain.local().protocol)) {
+        made.addresses.far = far_address(worker);
+    }
+    if (made.addresses.all.size() + made.addresses.far.size() > Frame::kMaxAddress) {
         return Error{Status::opnotsupported,
                      "UCX's address is too long: name fewer devices (UCX_NET_DEVICES)"};
     }
@@ -96,9 +113,9 @@ Context::Context(Domain& domain, std::uint8_t id, Made made, BootstrapPort port,
     : Engine(domain.local(), id, sink, traits_of(made.fd)),
       domain_(domain),
       worker_(std::move(made.worker)),
-      address_(std::move(made.address)),
+      address_(made.addresses.all),
       immediate_(at_least(1, 13)),  // earlier ones take such a message as any other
-      door_(std::move(port), address_),
+      door_(std::move(port), made.addresses),
       requests_(domain.local().bounce_bytes()),
       carriers_(RmaHeader::kSize + kPieceBytes),
       pieces_(kMaxPieces) {

@@ -40,7 +40,7 @@ class Context final : public session::Engine {
  private:
     struct Made {
         UcpWorker worker;
-        std::string address;
+        Addresses addresses;
         int fd = -1;
     };
     Context(Domain& domain, std::uint8_t id, Made made, BootstrapPort port, plugin::Sink& sink);
@@ -107,7 +107,7 @@ class Context final : public session::Engine {
 
     Domain& domain_;
     UcpWorker worker_;
-    const std::string address_;  // the worker's
+    const std::string address_;  // the worker's, with all that it has
     const bool immediate_;       // UCX may be asked to send now or not at all
     Door door_;
     Requests requests_;

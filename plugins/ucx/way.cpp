@@ -103,6 +103,13 @@ void Context::dialed(Link& link) {
         case Dial::State::failed:
             blocked(link);
             return;
+        case Dial::State::apart:
+            NA_LOG_WARNING(addr,
+                           "{} is on another network (name space), which {} does not reach: use "
+                           "ucx+tcp or ucx+all",
+                           link.address.text(), local().name);
+            lost(link, Status::hostunreach);
+            return;
         case Dial::State::wrong:
             malformed("an answer of a port that is none of ours");
             NA_LOG_WARNING(addr, "{} is no address of {}", link.address.text(), local().name);

@@ -16,33 +16,51 @@ namespace na::ucx {
 inline constexpr unsigned kMessageId = 1;
 inline constexpr unsigned kRmaId = 2;
 
-// A bootstrap port says this to everybody who connects, and nothing else: the frame, then UCX's
-// address of the context's worker.
+// A bootstrap port says this to everybody who connects, and nothing else: the frame, then two
+// addresses of the context's worker, as UCX has them: with network devices only, and with all.
+// Shared memory of UCX's reaches the same network only: who sleeps is woken by a socket with an
+// abstract name, and such names end with the network name space.
 struct Frame {
-    static constexpr std::uint64_t kMagic = 0x31'70'62'78'63'75'61'6e;  // "naucxbp1"
-    static constexpr std::size_t kSize = 24;
-    // UCX's addresses are some hundred bytes, and grow with the devices of a machine.
+    static constexpr std::uint64_t kMagic = 0x32'70'62'78'63'75'61'6e;  // "naucxbp2"
+    static constexpr std::size_t kSize = 40;
+    // UCX's addresses are some hundred bytes, and grow with the devices of a machine. Of both
+    // together.
     static constexpr std::size_t kMaxAddress = 16384;
 
-    std::uint32_t size = 0;     // of the address
-    std::uint32_t process = 0;  // its id, of use on the same machine only
-    std::uint64_t machine = 0;  // which that is: equal where process ids mean the same
+    std::uint32_t far_size = 0;  // of the address for other networks; 0: there is none
+    std::uint32_t size = 0;      // of the whole one
+    std::uint32_t process = 0;   // its id, of use on the same machine only
+    std::uint64_t machine = 0;   // which that is: equal where process ids mean the same
+    std::uint64_t network = 0;   // equal where names of sockets mean the same
 
     void write(std::byte* out) const noexcept {
         util::ByteWriter w({out, kSize});
         w.integer(kMagic);
+        w.integer(far_size);
         w.integer(size);
         w.integer(process);
+        w.integer(std::uint32_t{0});
         w.integer(machine);
+        w.integer(network);
+    }
+    // How one of ours begins; others may say less than a frame, and no more.
+    static bool begins(std::span<const std::byte> in) noexcept {
+        util::ByteReader r(in);
+        const auto magic = r.integer<std::uint64_t>();
+        return !r.good() || magic == kMagic;
     }
     // False: not one of ours.
     bool read(std::span<const std::byte> in) noexcept {
         util::ByteReader r(in);
         const auto magic = r.integer<std::uint64_t>();
+        far_size = r.integer<std::uint32_t>();
         size = r.integer<std::uint32_t>();
         process = r.integer<std::uint32_t>();
+        const auto reserved = r.integer<std::uint32_t>();
         machine = r.integer<std::uint64_t>();
-        return r.good() && magic == kMagic && size != 0 && size <= kMaxAddress;
+        network = r.integer<std::uint64_t>();
+        return r.good() && magic == kMagic && reserved == 0 && size != 0 && size <= kMaxAddress &&
+               far_size <= kMaxAddress - size;
     }
 };
 

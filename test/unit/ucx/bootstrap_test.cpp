@@ -59,9 +59,11 @@ Dial::State finish(Dial& dial) {
     return dial.state();
 }
 
-std::string frame(std::uint32_t size, const std::string& address) {
+std::string frame(std::uint32_t size, const std::string& address, std::uint32_t far = 0,
+                  std::uint64_t network = 0) {
     std::byte head[Frame::kSize];
-    Frame{.size = size, .process = 1, .machine = 2}.write(head);
+    Frame{.far_size = far, .size = size, .process = 1, .machine = 2, .network = network}.write(
+        head);
     return std::string(reinterpret_cast<const char*>(head), sizeof head) + address;
 }
 
@@ -74,13 +76,15 @@ TEST_CASE("a door tells its address to everybody", "[bootstrap]") {
     CHECK(number != 0);
     CHECK(listen_at(loopback(), number).status() == Status::addrinuse);
     const std::string address(500, 'x');
-    Door door(std::move(*port), address);
+    Door door(std::move(*port), {.all = address, .far = "far"});
     for (int i = 0; i < 3; ++i) {
         Dial dial(at(number));
         CHECK(support::until([&] { return dial.go_on() != Dial::State::waiting; },
                              [&] { door.ready(0); }));
         REQUIRE(dial.state() == Dial::State::done);
         CHECK(dial.frame().size == address.size());
+        CHECK(dial.frame().far_size == 3);
+        CHECK(dial.frame().network == this_network());
         CHECK(dial.frame().process == static_cast<std::uint32_t>(getpid()));
         CHECK(dial.frame().machine == this_machine());
         CHECK(std::memcmp(dial.address(), address.data(), address.size()) == 0);
@@ -92,7 +96,7 @@ TEST_CASE("strangers at the door are no burden", "[bootstrap]") {
     auto port = listen_at(loopback(), 0);
     REQUIRE(port);
     const std::string to = at(port->port);
-    Door door(std::move(*port), "here");
+    Door door(std::move(*port), {.all = "here", .far = {}});
     const auto* address = reinterpret_cast<const sockaddr*>(to.data());
     const auto size = static_cast<socklen_t>(to.size());
     const std::string garbage = "GET / HTTP/1.1\r\n\r\n" + std::string(100000, '\xff');
@@ -144,6 +148,8 @@ TEST_CASE("who answers otherwise is not one of us", "[bootstrap]") {
         {frame(0, ""), false, Dial::State::wrong},
         {frame(Frame::kMaxAddress + 1, "x"), false, Dial::State::wrong},
         {frame(UINT32_MAX, "x"), false, Dial::State::wrong},
+        {frame(1, "x", UINT32_MAX), false, Dial::State::wrong},
+        {frame(1, "x", Frame::kMaxAddress), false, Dial::State::wrong},
         {frame(Frame::kMaxAddress, std::string(Frame::kMaxAddress, 'x')), false, Dial::State::done},
     };
     for (const Case& c : cases) {
@@ -165,4 +171,44 @@ TEST_CASE("one who says little is waited for", "[bootstrap]") {
     REQUIRE(send(impostor.who.get(), rest.data(), rest.size(), MSG_NOSIGNAL) ==
             static_cast<ssize_t>(rest.size()));
     CHECK(finish(dial) == Dial::State::done);
+}
+
+TEST_CASE("the address that counts is the one for the network", "[bootstrap]") {
+    const std::uint64_t here = this_network();
+    REQUIRE(here != 0);
+    struct Case {
+        std::uint32_t far;
+        std::uint64_t network;
+        Dial::State expected;
+        std::string address;
+    };
+    const Case cases[] = {
+        {3, here, Dial::State::done, "addr"},    {3, 0, Dial::State::done, "addr"},  // not known
+        {3, here + 1, Dial::State::done, "far"}, {0, here, Dial::State::done, "addr"},
+        {0, here + 1, Dial::State::apart, ""},
+    };
+    for (const Case& c : cases) {
+        Impostor impostor(
+            frame(4, (c.far != 0 ? "far" : "") + std::string("addr"), c.far, c.network));
+        Dial dial(at(impostor.port.port));
+        impostor.answer(false);
+        REQUIRE(finish(dial) == c.expected);
+        const auto* address = reinterpret_cast<const char*>(dial.address());
+        CHECK(std::string(address, 8) == c.address + std::string(8 - c.address.size(), '\0'));
+    }
+}
+
+TEST_CASE("an address may be as long as it may be", "[bootstrap]") {
+    auto port = listen_at(loopback(), 0);
+    REQUIRE(port);
+    const std::uint16_t number = port->port;
+    const std::string address(Frame::kMaxAddress / 2, 'x');
+    Door door(std::move(*port), {.all = address, .far = address});
+    for (int i = 0; i < 100; ++i) {
+        Dial dial(at(number));
+        CHECK(support::until([&] { return dial.go_on() != Dial::State::waiting; },
+                             [&] { door.ready(0); }));
+        REQUIRE(dial.state() == Dial::State::done);
+    }
+    CHECK(door.answered() == 100);
 }
