@@ -91,6 +91,19 @@ void fill(void* memory, hg_size_t size, std::uint64_t seed) {
     }
 }
 
+// Whether it is as fill() leaves it.
+bool holds(const void* memory, hg_size_t size, std::uint64_t seed) {
+    support::Random random(seed);
+    const auto* at = static_cast<const std::byte*>(memory);
+    for (hg_size_t i = 0; i < size; i += sizeof(std::uint64_t)) {
+        const std::uint64_t word = random.next();
+        if (std::memcmp(at + i, &word, std::min<hg_size_t>(sizeof word, size - i)) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 std::vector<std::byte> filled(hg_size_t size, std::uint64_t seed) {
     std::vector<std::byte> bytes(size);
     fill(bytes.data(), size, seed);

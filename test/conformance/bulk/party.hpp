@@ -101,6 +101,7 @@ struct Memory {
 std::vector<std::byte> serialized(hg_bulk_t bulk, unsigned long flags = 0);
 // Eight bytes at a time: sanitizers make every access slow.
 void fill(void* memory, hg_size_t size, std::uint64_t seed);
+bool holds(const void* memory, hg_size_t size, std::uint64_t seed);
 std::vector<std::byte> filled(hg_size_t size, std::uint64_t seed);
 std::uint64_t hash(const std::vector<std::byte>& bytes);
 
