@@ -243,8 +243,10 @@ TEST_CASE("strangers beyond the address limit are refused without harm", "[limit
         Op send(c);
         REQUIRE(send.send_unexpected(out, fill_message(c, out, 30, 1), to_server, i) == NA_SUCCESS);
         // A refused one may stay unanswered: it is canceled then.
+        const bool has_room = i < 2;
         (void)support::until_for(
-            std::chrono::milliseconds(100), [&] { return send.done() && received == i + 1; },
+            has_room ? support::kDeadline : std::chrono::milliseconds(100),
+            [&] { return send.done() && received == i + 1; },
             [&] {
                 c.pump();
                 server->pump();
