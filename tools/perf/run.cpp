@@ -74,6 +74,7 @@ struct Run::Blocks {
     const Limits& limits;
     std::uint64_t start_ns;
     std::uint64_t length_ns;
+    std::size_t slots;
     std::uint64_t last_ns;
     std::uint64_t last_done = 0;
     std::uint64_t shown_ns = 0;
@@ -95,7 +96,8 @@ void Run::Blocks::tick(Run& run) {
             done += slot->done_.load(std::memory_order_relaxed);
         }
     }
-    if (done > last_done) {
+    // Those in flight together may end together: a block has several rounds of them.
+    if (done - last_done >= 4 * slots) {
         result.add_block(static_cast<double>(now - last_ns) /
                          static_cast<double>(done - last_done));
         last_ns = now;
@@ -103,10 +105,6 @@ void Run::Blocks::tick(Run& run) {
     }
     if (shown && now - shown_ns >= kShowEveryNs) {
         shown_ns = now;
-        std::size_t slots = 0;
-        for (const auto& lane : run.lanes_) {
-            slots += lane->slots.size();
-        }
         shown(limits.loops != 0 ? static_cast<double>(done) / (static_cast<double>(limits.loops) *
                                                                static_cast<double>(slots))
                                 : static_cast<double>(now - start_ns) / (limits.seconds * 1e9));
@@ -161,7 +159,7 @@ Result Run::measure(const Limits& limits, const std::function<void(double)>& sho
         limits.seconds > 0 ? start + static_cast<std::uint64_t>(limits.seconds * 1e9) : 0;
     const auto block_ns =
         std::max<std::uint64_t>(static_cast<std::uint64_t>(limits.seconds * 1e9 / 4000), 250'000);
-    Blocks blocks{result, shown, limits, start, block_ns, start};
+    Blocks blocks{result, shown, limits, start, block_ns, slots, start};
     on_threads(driving_, [this, &blocks](unsigned i) { drive(i, i == 0 ? &blocks : nullptr); });
     result.elapsed_ns = end_ns_ - start;
     result.good = !failed_.load();

@@ -84,18 +84,25 @@ def evaluate(measured):
     for what, group, ratio, way, limit in plan.FIGURES:
         if group not in measured:
             continue
-        values, undisturbed, why = [], [], None
+        ratios, why = {"median_us": {}, "undisturbed_us": {}}, None
+        worst = max if way == "max" else min
+        values = []
         for result in measured[group]["rounds"]:
             try:
-                values.append(ratio(result, "median_us"))
-                undisturbed.append(ratio(result, "undisturbed_us"))
+                for key, by_size in ratios.items():
+                    found = ratio(result, key)
+                    found = found if isinstance(found, dict) else {0: found}
+                    for size, value in found.items():
+                        by_size.setdefault(size, []).append(value)
+                    if key == "median_us":
+                        values.append(worst(found.values()))
             except KeyError as error:
                 why = measured[group]["missing"].get(error.args[0], f"{error.args[0]} was not measured")
         row = {"what": what, "way": way, "limit": limit}
         if values:
-            value = statistics.median(values)
-            row.update(value=value, values=values, undisturbed=statistics.median(undisturbed),
-                       passed=value <= limit if way == "max" else value >= limit)
+            value, undisturbed = (worst(statistics.median(of_size) for of_size in by_size.values())
+                                  for by_size in ratios.values())
+            row.update(value=value, values=values, undisturbed=undisturbed, passed=value <= limit if way == "max" else value >= limit)
         else:
             row["missing"] = why
         rows.append(row)

@@ -9,6 +9,10 @@
 //   tcp-stream  one side writes chunks of `size` bytes, the other reads them
 //   memcpy      copies from memory that another process shares and has written
 //   vm-read     process_vm_readv from another process
+//   handover    one side copies `size` bytes into shared memory, the other side out of it, and says
+//   so: what arguments
+//               of that size cost at least, with the caches as they are when two processors are at
+//               it
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -204,6 +208,31 @@ Result vm_read(const Options& o, std::size_t size) {
     });
 }
 
+Result handover(const Options& o, std::size_t size) {
+    const Shared shared(size);
+    const Shared told(4096);
+    const Pages mine(size);
+    const Pages theirs(size);
+    auto* lines = reinterpret_cast<Line*>(told.data());
+    Line& there = lines[0];
+    Line& back = lines[8];
+    const Other other(o, [&] {
+        for (std::uint64_t i = 1;; ++i) {
+            while (there.value.load(std::memory_order_acquire) != i) {
+            }
+            std::memcpy(theirs.data(), shared.data(), size);
+            back.value.store(i, std::memory_order_release);
+        }
+    });
+    std::uint64_t i = 0;
+    return measure(o, [&] {
+        std::memcpy(shared.data(), mine.data(), size);
+        there.value.store(++i, std::memory_order_release);
+        while (back.value.load(std::memory_order_acquire) != i) {
+        }
+    });
+}
+
 Options parse_floor(int argc, char** argv) {
     Options o;
     o.tool = "perf_floor";
@@ -217,7 +246,8 @@ Options parse_floor(int argc, char** argv) {
     const auto size = CLI::AsSizeValue(false);
     app.add_option("operation", o.operation, "what is done")
         ->required()
-        ->check(CLI::IsMember({"line", "lines", "tcp-lat", "tcp-stream", "memcpy", "vm-read"}));
+        ->check(CLI::IsMember(
+            {"line", "lines", "tcp-lat", "tcp-stream", "memcpy", "vm-read", "handover"}));
     app.add_option("-y,--min-size", o.min_size, "smallest size")
         ->transform(size)
         ->capture_default_str();
@@ -262,6 +292,8 @@ int run(const Options& o) {
             report.row(size, tcp_stream(o, size), 1);
         } else if (o.operation == "memcpy") {
             report.row(size, copy(o, size), 1);
+        } else if (o.operation == "handover") {
+            report.row(size, handover(o, size), 1);
         } else {
             report.row(size, vm_read(o, size), 1);
         }

@@ -27,6 +27,7 @@ def groups(quick, idle_seconds):
         "sm arguments": {
             "na+sm": Ours("hg_rate", "na+sm", "-b", *curve, seconds=0.5),
             "memcpy": Floor("memcpy", "-w", "1", "-y", "64k", "-z", "64k"),
+            "handover": Floor("handover", *curve, seconds=0.5),
         },
         "sm bulk": {
             "vm-read": Floor("vm-read", "-y", "1m", "-z", "1m"),
@@ -91,28 +92,21 @@ def groups(quick, idle_seconds):
     return all_groups
 
 
-def of(run, sizes, key):
-    return {size: run[size][key] for size in sizes}
-
-
-def worst(values):
-    return max(values)
-
-
 def step(run, key):
-    """The worst point of 4 KiB to 64 KiB over the straight line through its neighbours."""
-    return max(run[s][key] / (run[s // 2][key] + (run[2 * s][key] - run[s // 2][key]) / 3) for s in STEPS)
+    """The points of 4 KiB to 64 KiB over the straight line through their neighbours."""
+    return {s: run[s][key] / (run[s // 2][key] + (run[2 * s][key] - run[s // 2][key]) / 3) for s in STEPS}
 
 
-# What, group, the ratio (or number) out of one round's runs, limit; at least: "min", at most: "max".
+# What, group, the ratio (or number) out of one round's runs, limit; at least: "min", at most: "max". Of the ratios of several
+# sizes the worst counts, after the median over the rounds.
 # `key` is the statistic: "median_us" or "undisturbed_us" of a run's blocks.
 FIGURES = (
     ("sm, RPC round trip, 8 to 64 B, busy / cache-line ping-pong", "sm calls",
-     lambda r, k: worst(r["busy"][s][k] for s in SMALL) / r["line"][8][k], "max", 2.2),
+     lambda r, k: {s: r["busy"][s][k] / r["line"][8][k] for s in SMALL}, "max", 2.2),
     ("sm, the same in default mode / busy", "sm calls",
-     lambda r, k: worst(r["default"][s][k] / r["busy"][s][k] for s in SMALL), "max", 1.3),
+     lambda r, k: {s: r["default"][s][k] / r["busy"][s][k] for s in SMALL}, "max", 1.3),
     ("sm, time per RPC, 16 in flight / cache-line ping-pong", "sm calls",
-     lambda r, k: worst(r["16 in flight"][s][k] for s in SMALL) / r["line"][8][k], "max", 0.8),
+     lambda r, k: {s: r["16 in flight"][s][k] / r["line"][8][k] for s in SMALL}, "max", 0.8),
     ("sm, RPC with 64 KiB / (round trip + 2 memcpy)", "sm arguments",
      lambda r, k: r["na+sm"][65536][k] / (r["na+sm"][8][k] + 2 * r["memcpy"][65536][k]), "max", 1.0),
     ("sm, bulk 1 MiB, 8 in flight, user memory / process_vm_readv", "sm bulk",
@@ -120,11 +114,11 @@ FIGURES = (
     ("sm, bulk 1 MiB, 8 in flight, library's memory / memcpy", "sm bulk",
      lambda r, k: r["memcpy"][MIB][k] / r["library"][MIB][k], "min", 0.9),
     ("ofi+tcp, RPC round trip, busy / raw TCP ping-pong", "tcp calls",
-     lambda r, k: worst(r["ofi+tcp"][s][k] / r["raw"][s][k] for s in SMALL), "max", 1.25),
+     lambda r, k: {s: r["ofi+tcp"][s][k] / r["raw"][s][k] for s in SMALL}, "max", 1.25),
     ("ofi+tcp, time per RPC, 64 in flight / raw TCP ping-pong", "tcp calls",
-     lambda r, k: worst(r["ofi+tcp 64"][s][k] / r["raw"][s][k] for s in SMALL), "max", 0.15),
+     lambda r, k: {s: r["ofi+tcp 64"][s][k] / r["raw"][s][k] for s in SMALL}, "max", 0.15),
     ("ucx+tcp, time per RPC, 64 in flight / raw TCP ping-pong", "tcp calls",
-     lambda r, k: worst(r["ucx+tcp 64"][s][k] / r["raw"][s][k] for s in SMALL), "max", 0.15),
+     lambda r, k: {s: r["ucx+tcp 64"][s][k] / r["raw"][s][k] for s in SMALL}, "max", 0.15),
     ("ofi+tcp, bulk 1 MiB, 8 in flight / best raw TCP stream", "tcp bulk",
      lambda r, k: min(run[s][k] / s for run in (r["raw"], r["raw blocking"]) for s in TCP_SIZES) * MIB
      / r["ofi+tcp"][MIB][k], "min", 1.0),
@@ -132,7 +126,7 @@ FIGURES = (
     ("ofi+tcp, worst step in the curve of 4 KiB to 64 KiB", "tcp arguments", lambda r, k: step(r["ofi+tcp"], k), "max", 1.3),
     ("ucx+tcp, worst step in the curve of 4 KiB to 64 KiB", "tcp arguments", lambda r, k: step(r["ucx+tcp"], k), "max", 1.3),
     ("ucx+tcp, RPC round trip, busy / 2 x ucx_perftest tag_lat", "tcp calls",
-     lambda r, k: worst(r["ucx+tcp"][s][k] / r["ucx_perftest"][s][k] for s in SMALL), "max", 1.05),
+     lambda r, k: {s: r["ucx+tcp"][s][k] / r["ucx_perftest"][s][k] for s in SMALL}, "max", 1.05),
     ("na+sm, idle: % of a processor", "idle", lambda r, k: r["na+sm"][0]["percent"], "max", 0.1),
     ("ofi+tcp, idle: % of a processor", "idle", lambda r, k: r["ofi+tcp"][0]["percent"], "max", 0.1),
     ("ucx+tcp, idle: % of a processor", "idle", lambda r, k: r["ucx+tcp"][0]["percent"], "max", 0.1),

@@ -115,6 +115,7 @@ def page(document):
     machine = document["machine"]
     curves = [("na+sm, busy", "sm arguments", "na+sm"), ("na+sm, default mode", "curves", "na+sm, default mode"),
               ("ofi+tcp, busy", "tcp arguments", "ofi+tcp"), ("ucx+tcp, busy", "tcp arguments", "ucx+tcp")]
+    curves.append(("two copies through shared memory", "sm arguments", "handover"))
     names = ("raw tcp", "ucx_perftest tcp", "ucx_perftest shm", "fi_pingpong tcp", "fi_pingpong shm", "ofi+tcp, echo",
              "ofi+tcp, echo, default mode", "grpc", "nng", "zeromq", "capnp")
     curves += [(name, "curves", name) for name in names]
