@@ -3,6 +3,8 @@
 
 #include <cerrno>
 
+#include "na/result.hpp"
+
 namespace na {
 
 const char* to_string(Status status) noexcept {
@@ -74,6 +76,22 @@ Status status_of_errno(int error) noexcept {
         case ETIMEDOUT: return Status::timeout;
         case ECANCELED: return Status::canceled;
         default: return Status::io_error;
+    }
+}
+
+std::string Error::text() const {
+    const std::string code = to_string(status);
+    return message.empty() ? code : code + ": " + message;
+}
+
+Failure::Failure(const Error& error) : std::runtime_error(error.text()), status_(error.status) {}
+Failure::~Failure() = default;
+
+void fail(const Error& error) { throw Failure(error); }
+
+void check(Status status, const char* doing) {
+    if (!ok(status)) {
+        fail(Error{status, doing == nullptr ? "" : doing});
     }
 }
 

@@ -26,11 +26,9 @@
 #include <vector>
 
 #include "na/result.hpp"
+#include "na/types.hpp"
 
 namespace na {
-
-enum class Lane : std::uint8_t { unexpected, expected };
-inline constexpr std::size_t kLanes = 2;
 
 // Same order as na_cb_type.
 enum class OpKind : std::uint8_t {
@@ -41,46 +39,6 @@ enum class OpKind : std::uint8_t {
     recv_expected,
     put,
     get,
-};
-
-// What the peer may do with memory; bits.
-enum class Access : std::uint8_t { none = 0, read = 1, write = 2, read_write = 3 };
-constexpr bool allows(Access have, Access want) noexcept {
-    return (static_cast<unsigned>(have) & static_cast<unsigned>(want)) == static_cast<unsigned>(want);
-}
-
-enum class MemoryKind : std::uint8_t { host, cuda, rocm, ze, unknown };
-enum class AddressFormat : std::uint8_t { unspec, ipv4, ipv6, native };
-enum class TrafficClass : std::uint8_t {
-    unspec,
-    best_effort,
-    low_latency,
-    bulk_data,
-    dedicated_access,
-    scavenger,
-    network_ctrl,
-};
-
-// A piece of memory. Layout equals struct na_segment and struct iovec.
-struct Segment {
-    void* base = nullptr;
-    std::size_t length = 0;  // bytes
-};
-
-// na_init_info with owned strings.
-struct InitInfo {
-    std::string ip_subnet;
-    std::string auth_key;
-    std::size_t max_unexpected = 0;  // bytes, 0: the plugin's default
-    std::size_t max_expected = 0;    // bytes, 0: the plugin's default
-    bool no_block = false;           // never sleeps: wait_fd() and arm() are not called
-    bool no_retry = false;           // `again` goes to the caller
-    AddressFormat address_format = AddressFormat::unspec;
-    std::uint8_t max_contexts = 1;
-    bool single_class = false;    // the user promises one thread per class
-    bool single_context = false;  // the user promises one thread per context
-    bool device_memory = false;
-    TrafficClass traffic_class = TrafficClass::unspec;
 };
 
 namespace plugin {

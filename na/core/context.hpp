@@ -75,6 +75,13 @@ class Context final : public plugin::Sink {
     bool arm() noexcept;
     // Polls, spins, sleeps until the completion queue has something: success, or timeout.
     Status wait(unsigned timeout_ms) noexcept;
+    // The same, and stop() ends it too; who makes that true calls wake() afterwards.
+    template <typename Stop>
+    Status wait(unsigned timeout_ms, Stop&& stop) noexcept {
+        return waiter_.drive(
+            timeout_ms, [this] { poll(); }, [&] { return !completions_.empty() || stop(); },
+            [this] { return arm_plugin(); });
+    }
     // Makes a thread that sleeps in wait() (or on wait_fd) look again. Any thread.
     void wake() noexcept { waiter_.wake(); }
     // wake(), if somebody may be asleep; nothing in single-threaded use.

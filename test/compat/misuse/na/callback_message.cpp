@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// wants: na: the callback of recv_unexpected and of a MultiOperation is called as
+#include <span>
+#include <string>
+#include <vector>
+
+#include "na/domain.hpp"
+
+namespace {
+
+[[maybe_unused]] na::PostResult use(na::Domain& domain, na::Context& context, na::Operation& op,
+                                    na::Address& peer, na::Buffer& buffer, na::Memory& memory,
+                                    na::RemoteMemory& remote) {
+    (void)domain, (void)context, (void)op, (void)peer, (void)buffer, (void)memory, (void)remote;
+    return context.recv_unexpected(op, buffer, [](na::Status) {});
+}
+
+}  // namespace
