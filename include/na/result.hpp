@@ -35,6 +35,10 @@ class Failure : public std::runtime_error {
     // The code.
     Status status() const noexcept { return status_; }
 
+ protected:
+    // For kinds of failures with words of their own.
+    Failure(Status status, const std::string& what) : std::runtime_error(what), status_(status) {}
+
  private:
     Status status_;
 };
@@ -116,6 +120,8 @@ class [[nodiscard]] Result<void> {
 
     // True: success.
     explicit operator bool() const noexcept { return ok(error_.status); }
+    // Nothing, as other results have a value there.
+    void operator*() const noexcept {}
     // Throws a Failure unless it is success.
     void value() const {
         if (!*this) [[unlikely]] {
