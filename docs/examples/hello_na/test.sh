@@ -21,14 +21,14 @@ grep -v 'SPDX-License-Identifier' "$source" >"$work/source.cpp"
 diff -u "$work/source.cpp" "$work/page.cpp" || { echo "FAILED: $page and $source differ"; exit 1; }
 echo "ok: the page shows the source"
 
-for _ in 1 2 3; do
-    stdbuf -oL "$hello" >"$work/address" &
+for i in 1 2 3; do
+    stdbuf -oL "$hello" >"$work/address$i" &
     server=$!
-    until [ -s "$work/address" ]; do
+    until [ -s "$work/address$i" ]; do
         kill -0 "$server" || { echo "FAILED: the server ended"; exit 1; }
         sleep 0.05
     done
-    answer="$(timeout 60 "$hello" "$(cat "$work/address")")"
+    answer="$(timeout 60 "$hello" "$(cat "$work/address$i")")"
     [ "$answer" = hello ] || { echo "FAILED: the answer is \"$answer\""; exit 1; }
     wait "$server" || { echo "FAILED: the server ended with $?"; exit 1; }
     server=""
