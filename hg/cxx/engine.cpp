@@ -74,6 +74,7 @@ EngineCore::EngineCore(EngineOptions options, std::unique_ptr<Class> cls,
       context_(std::move(context)),
       threaded_(class_->threaded()),
       timers_(threaded_) {
+    class_->user = {.data = this};  // for descriptors that come in messages
     begin_.engine = this;
     begin_.run = [](Completion& c) {
         auto& begin = static_cast<Begin&>(c);
@@ -110,8 +111,7 @@ bool EngineCore::hand_out() noexcept {
     bool any = false;
     while (Completion* c = context_->take_callback()) {
         any = true;
-        const Callback* callback = Handle::forwarded(*c);
-        if (callback != nullptr && wakes_only(*callback)) {
+        if (wakes_only(*c)) {
             c->run(*c);
         } else {
             ref();

@@ -175,7 +175,8 @@ class EngineCore {
     std::deque<Waiting> queue_;
 };
 
-// Whether the completion of a call only wakes a thread.
+// Whether the completion of a call, or of anything, only wakes a thread.
 bool wakes_only(const Callback& callback) noexcept;
+bool wakes_only(const Completion& completion) noexcept;
 
 }  // namespace hg::detail

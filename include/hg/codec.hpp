@@ -155,6 +155,13 @@ class Writer {
             at_ += n;
         }
     }
+    // Room for `n` bytes that the caller writes; null: there is none, the writer has failed.
+    std::byte* reserve(std::size_t n) {
+        if (static_cast<std::size_t>(end_ - at_) < n && !more(n)) [[unlikely]] {
+            return nullptr;
+        }
+        return std::exchange(at_, at_ + n);
+    }
     // A length or an index: 7 bits a byte, the lowest first, in as few bytes as possible.
     void size(std::uint64_t n) {
         std::byte out[10];

@@ -48,7 +48,7 @@ class Request {
     std::stop_token stop() const;
     std::string_view name() const noexcept { return state_.rpc->name; }
 
-    const detail::RequestState& state() const noexcept { return state_; }  // for the library
+    detail::EngineCore& core() const noexcept { return *state_.engine; }  // for the library
 
  private:
     const detail::RequestState& state_;

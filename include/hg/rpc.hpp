@@ -32,6 +32,7 @@
 #include <utility>
 
 #include "hg/detail/core.hpp"
+#include "hg/operation.hpp"
 #include "hg/peer.hpp"
 #include "hg/task.hpp"
 
@@ -119,93 +120,33 @@ requires(sizeof...(A) > 0) inline constexpr bool ends_with_options<A...> = std::
 
 }  // namespace detail
 
-// What Call::result() makes of a call: the same, with a Result<R> in place of exceptions.
-template <typename R>
-class [[nodiscard("the call is not sent before its result is asked for")]] CallResult {
- public:
-    explicit CallResult(Call<R> && call) noexcept : call_(std::move(call)) {}
-    auto operator co_await()&& noexcept {
-        return detail::Awaiter<CallResult>(*this);
-    }
-    bool start(detail::Continuation & next) noexcept {
-        return call_.start(next);
-    }
-    auto take() {
-        return call_.take_result();
-    }
-
- private:
-    Call<R> call_;
-};
-
-// One call, with its arguments encoded. Moved, not copied, and not once it was started. Dropping
-// one that was not started drops the call.
+// One call, with its arguments encoded; see Operation for how to get its outcome. Dropping one that
+// was not started drops the call.
 template <typename R>
 class [[nodiscard(
     "the call is not sent before its result is asked for: co_await it, or use get(), "
-    "wait() or then()")]] Call {
+    "wait() or then()")]] Call
+    : public Operation<Call<R>, typename detail::held_or_plain<R>::type> {
  public:
     // R, or Held<R> where it has views.
     using Value = typename detail::held_or_plain<R>::type;
 
     Call(Call && other) noexcept = default;
 
-    auto operator co_await()&& noexcept {
-        return detail::Awaiter<Call>(*this);
+    // The token of its options, and another in its place; before it is started.
+    const std::stop_token& stop() const noexcept {
+        return state_.options.stop;
     }
-    // For co_await and when_all(): an error is a value too.
-    CallResult<R> result()&& noexcept {
-        return CallResult<R>(std::move(*this));
+    void stop_with(std::stop_token token) noexcept {
+        state_.options.stop = std::move(token);
+        state_.guarded = true;
     }
-
-    // Block until the call has ended. On a thread of the engine's, which could not go on without
-    // it, and with Progress::caller, they make progress meanwhile: other handlers and callbacks
-    // may run inside.
-    Value get()&& {
-        return hg::value(std::move(*this).wait());
-    }
-    Result<Value> wait()&& {
-        detail::Wake waker(state_.engine());
-        if (start(waker)) {
-            detail::wait(waker.engine, waker.done);
-        }
-        return take_result();
-    }
-
-    // Calls f(Result<Value>) once, on the engine's executor, or right here where the call could not
-    // be sent. What f throws ends the program. Allocates the place for `f`; may throw
-    // std::bad_alloc.
-    template <std::invocable<Result<Value>> F>
-    void then(F f)&& {
-        struct Later : detail::Continuation {
-            Call call;
-            F f;
-            Later(Call&& c, F&& function) : call(std::move(c)), f(std::move(function)) {
-                run = [](Continuation& self) noexcept -> std::coroutine_handle<> {
-                    finish(static_cast<Later&>(self));
-                    return std::noop_coroutine();
-                };
-            }
-            static void finish(Later& self) noexcept {
-                const std::unique_ptr<Later> owned(&self);
-                Result<Value> result = self.call.take_result();
-                self.f(std::move(result));
-            }
-        };
-        auto later = std::make_unique<Later>(std::move(*this), std::move(f));
-        if (later->call.start(*later)) {
-            (void)later.release();
-        } else {
-            Later::finish(*later.release());
-        }
-    }
-
     // See detail::Startable.
     bool start(detail::Continuation & next) noexcept {
         return state_.start(next);
     }
-    Value take() {
-        return hg::value(take_result());
+    detail::EngineCore* engine() const noexcept {
+        return state_.engine();
     }
     Result<Value> take_result() {
         Result<Value> result = decode();

@@ -105,7 +105,7 @@ TEST_CASE("calls are awaited, one after the other and all at once") {
         co_return n + x + y;
     }(pair.peer));
     CHECK(sum == 110);
-    std::vector<hg::CallResult<int>> calls;
+    std::vector<hg::AsResult<hg::Call<int>>> calls;
     for (int i = 0; i < 200; ++i) {
         calls.push_back(add(pair.peer, i, i).result());
     }
@@ -181,7 +181,7 @@ TEST_CASE("beyond the limit of requests callers are told to come again") {
     options.drain = 100ms;
     Pair pair(options);
     pair.server.serve(hold, [&]() -> Task<> { co_await pair.server.sleep(50ms); });
-    std::vector<hg::CallResult<void>> calls;
+    std::vector<hg::AsResult<hg::Call<void>>> calls;
     for (int i = 0; i < 40; ++i) {
         calls.push_back(hold(pair.peer).result());
     }
