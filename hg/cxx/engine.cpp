@@ -39,7 +39,10 @@ Result<EngineCore*> EngineCore::open(std::string_view info, bool listen, EngineO
     core.na.single_class = options.single_thread;
     core.na.single_context = options.single_thread;
     core.auto_sm = options.auto_sm;
-    core.request_limit = options.requests;
+    if (options.requests != 0) {
+        core.request_limit = options.requests;
+        core.post_init = std::min(core.post_init, options.requests);
+    }
     auto cls = Class::open(info, listen, std::move(core));
     if (!cls) {
         return Error{cls.status(),

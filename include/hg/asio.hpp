@@ -27,8 +27,8 @@
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/version.hpp>
 #if BOOST_VERSION >= 107700
@@ -49,10 +49,10 @@
 
 namespace hg::asio {
 
-// Makes progress for an engine (Progress::caller) on an executor: all that the engine runs, handlers
-// included, runs there. Give it a strand where several threads run the io_context. As long as it is
-// there, and not stopped, the io_context has work. Destroy it, or stop() it, before the engine; on
-// the executor, or where nothing runs it any more.
+// Makes progress for an engine (Progress::caller) on an executor: all that the engine runs,
+// handlers included, runs there. Give it a strand where several threads run the io_context. As long
+// as it is there, and not stopped, the io_context has work. Destroy it, or stop() it, before the
+// engine; on the executor, or where nothing runs it any more.
 class Driver {
  public:
     using Executor = boost::asio::any_io_executor;
@@ -143,11 +143,13 @@ struct Signature<void> {
 
 // What an operation's outcome is, without Result.
 template <typename O>
-using value_of = typename hg::detail::unwrap_result<
-    decltype(std::declval<O&>().take_result())>::type;
+using value_of =
+    typename hg::detail::unwrap_result<decltype(std::declval<O&>().take_result())>::type;
 
+// A callback, which answers nothing; tokens such as use_future can be called with anything.
 template <typename Handler, typename T>
-inline constexpr bool takes_result = std::is_invocable_v<Handler&, Result<T>>;
+concept takes_result = std::is_invocable_v<Handler&, Result<T>> &&
+    std::is_void_v<std::invoke_result_t<Handler&, Result<T>>>;
 
 inline std::exception_ptr exception_of(const Error& error) {
     return std::make_exception_ptr(Exception(error));
@@ -164,8 +166,9 @@ void complete(Handler&& handler, Result<T>&& result) {
     } else if constexpr (std::is_default_constructible_v<T>) {
         std::forward<Handler>(handler)(exception_of(result.error()), T());
     } else {
-        static_assert(std::is_default_constructible_v<T>,
-                      "a result without default constructor needs a callback that takes hg::Result");
+        static_assert(
+            std::is_default_constructible_v<T>,
+            "a result without default constructor needs a callback that takes hg::Result");
     }
 }
 
@@ -207,9 +210,8 @@ struct Initiate {
             complete<T>(std::move(*handler), std::move(result));
         } else {
             auto kept = std::make_shared<Result<T>>(std::move(result));
-            boost::asio::dispatch(executor, [handler, kept] {
-                complete<T>(std::move(*handler), std::move(*kept));
-            });
+            boost::asio::dispatch(
+                executor, [handler, kept] { complete<T>(std::move(*handler), std::move(*kept)); });
         }
     }
 
@@ -233,13 +235,13 @@ struct Initiate {
 }  // namespace detail
 
 // Starts a call or a transfer with a completion token: a callback that takes the hg::Result, or any
-// token of Asio's (use_awaitable, use_future, deferred, a callback that takes std::exception_ptr and
-// the value), whose results throw hg::Exception. Allocates what the token needs.
+// token of Asio's (use_awaitable, use_future, deferred, a callback that takes std::exception_ptr
+// and the value), whose results throw hg::Exception. Allocates what the token needs.
 template <typename O, typename Token>
-    requires std::is_rvalue_reference_v<O&&>
+requires std::is_rvalue_reference_v<O&&>
 auto async(O&& operation, Token&& token) {
     using T = detail::value_of<O>;
-    if constexpr (std::is_invocable_v<std::remove_cvref_t<Token>&, Result<T>>) {
+    if constexpr (detail::takes_result<std::remove_cvref_t<Token>, T>) {
         return boost::asio::async_initiate<Token, void(Result<T>)>(detail::Initiate<O>(), token,
                                                                    std::move(operation));
     } else {

@@ -175,8 +175,12 @@ class [[nodiscard(
     Transfer(Transfer && other) noexcept = default;
 
     // The token of its options, and another in its place; before it is started.
-    const std::stop_token& stop() const noexcept { return state_.options.stop; }
-    void stop_with(std::stop_token token) noexcept { state_.options.stop = std::move(token); }
+    const std::stop_token& stop() const noexcept {
+        return state_.options.stop;
+    }
+    void stop_with(std::stop_token token) noexcept {
+        state_.options.stop = std::move(token);
+    }
     // For Operation and when_all().
     bool start(detail::Continuation & next) noexcept {
         return state_.start(next);

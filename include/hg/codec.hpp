@@ -435,10 +435,12 @@ consteval bool can_send() {
         return true;
     } else if constexpr (std::is_bounded_array_v<U>) {
         return can_send<std::remove_extent_t<U>, Look - 1>();
-    } else if constexpr (has_codec<U>) {
-        return true;
+    } else if constexpr (requires { Codec<U>::template sendable<Look>(); }) {
+        return Codec<U>::template sendable<Look - 1>();
+    } else if constexpr (plain_aggregate<U>) {
+        return fields_can_be_sent<U, Look - 1>();
     } else {
-        return custom<U> || plain_aggregate<U>;
+        return has_codec<U> || custom<U>;
     }
 }
 

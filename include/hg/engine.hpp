@@ -80,7 +80,7 @@ struct EngineOptions {
     bool single_thread = false;
     // More of the transport: addresses, keys, message sizes. no_block and single_class come from
     // the two above.
-    na::InitInfo transport;
+    na::InitInfo transport = {};
 };
 
 class Engine {

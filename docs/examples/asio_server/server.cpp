@@ -3,6 +3,7 @@
 // takes no more requests, finishes those that it has, and ends.
 //   asio_server server [INFO]       prints its address
 //   asio_server work ADDRESS MS     asks for work that takes that long, prints the answer
+//   asio_server busy ADDRESS        prints how much work is in progress
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
@@ -18,18 +19,25 @@
 #include "hg/engine.hpp"
 
 constexpr hg::Rpc<std::string(std::uint32_t)> work{"asio.work"};
+constexpr hg::Rpc<std::uint32_t()> busy{"asio.busy"};
 
 static int serve(const std::string& info) {
     boost::asio::io_context io;
     hg::Engine engine = hg::Engine::server(info, {.progress = hg::Progress::caller});
     hg::asio::Driver driver(engine, io.get_executor());
 
+    // One thread: no lock.
     std::uint64_t served = 0;
+    std::uint32_t in_progress = 0;
     engine.serve(work, [&](std::uint32_t ms) -> hg::Task<std::string> {
+        ++in_progress;
         co_await engine.sleep(std::chrono::milliseconds(ms));
-        ++served;  // one thread: no lock
+        --in_progress;
+        ++served;
         co_return "done after " + std::to_string(ms) + " ms";
     });
+
+    engine.serve(busy, [&] { return in_progress; });
 
     boost::asio::steady_timer report(io);
     std::function<void()> later = [&] {
@@ -63,18 +71,22 @@ int main(int argc, char** argv) {
         if (what == "server") {
             return serve(argc > 2 ? argv[2] : "na+sm");
         }
-        if (what == "work" && argc == 4) {
+        if ((what == "work" && argc == 4) || (what == "busy" && argc == 3)) {
             const std::string address = argv[2];
             hg::Engine engine = hg::Engine::client(address.substr(0, address.find("://")));
             const hg::Peer server = engine.connect(address);
-            std::printf("%s\n",
-                        work(server, std::strtoul(argv[3], nullptr, 10)).get().c_str());
+            if (what == "busy") {
+                std::printf("%u\n", busy(server).get());
+                return 0;
+            }
+            std::printf("%s\n", work(server, std::strtoul(argv[3], nullptr, 10)).get().c_str());
             return 0;
         }
     } catch (const std::exception& e) {
         std::fprintf(stderr, "%s\n", e.what());
         return 1;
     }
-    std::fprintf(stderr, "usage: %s server [INFO] | work ADDRESS MILLISECONDS\n", argv[0]);
+    std::fprintf(stderr, "usage: %s server [INFO] | work ADDRESS MILLISECONDS | busy ADDRESS\n",
+                 argv[0]);
     return 2;
 }

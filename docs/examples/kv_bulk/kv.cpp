@@ -77,12 +77,12 @@ void serve(hg::Engine& engine, Store& store) {
         co_await from.pull(value);
         store.put(std::move(key), std::move(value));
     });
-    engine.serve(get, [&](std::string_view key,
-                          RemoteBulk<Share::write> to) -> hg::Task<std::uint64_t> {
-        const Store::Value value = store.get(key);
-        co_await to.push(value, {.size = std::min(value.size(), to.size())});
-        co_return value.size();
-    });
+    engine.serve(get,
+                 [&](std::string_view key, RemoteBulk<Share::write> to) -> hg::Task<std::uint64_t> {
+                     const Store::Value value = store.get(key);
+                     co_await to.push(value, {.size = std::min(value.size(), to.size())});
+                     co_return value.size();
+                 });
     engine.serve(size_of, [&](std::string_view key) { return store.get(key).size(); });
     engine.serve(keys, [&] { return store.list(); });
 }
@@ -159,8 +159,8 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "%s: %s\n", to_string(e.status()), e.what());
         return 1;
     }
-    std::fprintf(stderr,
-                 "usage: %s server [INFO] | put ADDRESS KEY FILE | get ADDRESS KEY | keys ADDRESS\n",
-                 argv[0]);
+    std::fprintf(
+        stderr, "usage: %s server [INFO] | put ADDRESS KEY FILE | get ADDRESS KEY | keys ADDRESS\n",
+        argv[0]);
     return 2;
 }

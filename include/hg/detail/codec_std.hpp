@@ -114,6 +114,10 @@ struct SequenceCodec {
     static consteval bool views() {
         return has_views<T, Look>();
     }
+    template <int Look>
+    static consteval bool sendable() {
+        return can_send<T, Look>();
+    }
 };
 
 template <typename C>
@@ -147,6 +151,10 @@ struct SetCodec {
     template <int Look>
     static consteval bool views() {
         return has_views<T, Look>();
+    }
+    template <int Look>
+    static consteval bool sendable() {
+        return can_send<T, Look>();
     }
     static void write(Writer& w, const C& c) {
         w.size(c.size());
@@ -183,6 +191,10 @@ struct MapCodec {
     template <int Look>
     static consteval bool views() {
         return has_views<K, Look>() || has_views<V, Look>();
+    }
+    template <int Look>
+    static consteval bool sendable() {
+        return can_send<K, Look>() && can_send<V, Look>();
     }
     static void write(Writer& w, const C& c) {
         w.size(c.size());
@@ -221,6 +233,10 @@ struct TupleCodec {
     static consteval bool views() {
         return (false || ... || has_views<T, Look>());
     }
+    template <int Look>
+    static consteval bool sendable() {
+        return (true && ... && can_send<T, Look>());
+    }
     static void write(Writer& w, const Tuple& t) {
         std::apply([&w](const auto&... v) { w(v...); }, t);
     }
@@ -243,6 +259,10 @@ struct OptionalCodec {
     template <int Look>
     static consteval bool views() {
         return has_views<T, Look>();
+    }
+    template <int Look>
+    static consteval bool sendable() {
+        return can_send<T, Look>();
     }
     static void write(Writer& w, const O& o) {
         w.scalar(static_cast<bool>(o));
@@ -363,6 +383,10 @@ struct Codec<std::array<T, N>> {
     static consteval bool views() {
         return detail::has_views<T, Look>();
     }
+    template <int Look>
+    static consteval bool sendable() {
+        return detail::can_send<T, Look>();
+    }
     static void write(Writer& w, const std::array<T, N>& a) {
         if constexpr (detail::raw<T>) {
             w.bytes(a.data(), N * sizeof(T));
@@ -425,6 +449,10 @@ struct Codec<std::variant<T...>> {
     template <int Look>
     static consteval bool views() {
         return (false || ... || detail::has_views<T, Look>());
+    }
+    template <int Look>
+    static consteval bool sendable() {
+        return (true && ... && detail::can_send<T, Look>());
     }
     static void write(Writer& w, const V& v) {
         if (v.valueless_by_exception()) {

@@ -18,6 +18,15 @@ struct Any {
 };
 template <std::size_t>
 using AnyAt = Any;
+// Within braces: of things that can be copied only. Clang would compile the copy of what it takes
+// for a list of elements. So arrays of what can only be moved are not seen: use std::array.
+struct Element {
+    template <typename T>
+        requires(std::is_copy_constructible_v<T>)
+    operator T() const noexcept;  // never defined
+};
+template <std::size_t>
+using ElementAt = Element;
 
 template <typename T, std::size_t... I>
 consteval bool takes(std::index_sequence<I...>) {
@@ -29,7 +38,7 @@ template <typename T, std::size_t... A, std::size_t... B, std::size_t... C>
 consteval bool takes_nested(std::index_sequence<A...>, std::index_sequence<B...>,
                             std::index_sequence<C...>) {
     return requires {
-        T{AnyAt<A>{}..., {AnyAt<B>{}...}, AnyAt<C>{}...};
+        T{AnyAt<A>{}..., {ElementAt<B>{}...}, AnyAt<C>{}...};
     };
 }
 
@@ -243,6 +252,8 @@ template <typename T, int Look>
 consteval std::size_t min_size_of();
 template <typename T, int Look>
 consteval bool has_views();
+template <typename T, int Look>
+consteval bool can_send();
 
 template <typename T, int Look>
 consteval std::uint32_t kind_of_fields() {
@@ -261,6 +272,12 @@ template <typename T, int Look>
 consteval bool fields_have_views() {
     return with_field_types<T>(
         []<typename... M>() { return (false || ... || has_views<M, Look>()); });
+}
+
+template <typename T, int Look>
+consteval bool fields_can_be_sent() {
+    return with_field_types<T>(
+        []<typename... M>() { return (true && ... && can_send<M, Look>()); });
 }
 
 }  // namespace hg::detail

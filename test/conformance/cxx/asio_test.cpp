@@ -34,8 +34,10 @@ hg::EngineOptions on_asio() {
 
 // Both engines on one io_context.
 struct Loop {
-    Loop() : pair(on_asio(), on_asio()), server(pair.server, io.get_executor()),
-             client(pair.client, io.get_executor()) {
+    Loop()
+        : pair(on_asio(), on_asio()),
+          server(pair.server, io.get_executor()),
+          client(pair.client, io.get_executor()) {
         pair.server.serve(add, [](int a, int b) { return a + b; });
         pair.server.serve(fail, [](int) -> hg::Result<void> {
             return hg::Error{Status::busy, "no"};
