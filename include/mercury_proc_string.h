@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Strings as members of RPC structures. C99 and C++.
  *
- * Wire: bytes of the string with its NUL as uint64_t (0: NULL, which an empty string is not), then
- * those bytes. Decoding allocates with malloc, after checking that so many bytes were received; on
- * failure there is no string (NULL). HG_FREE frees it and sets it to NULL. HG_INVALID_ARG: proc or
- * data NULL. HG_OVERFLOW: longer than what was received. HG_PROTOCOL_ERROR: the last byte isn't
- * NUL, or another one is. HG_NOMEM. Any code of hg_proc_reserve. */
+ * Wire: bytes of the string with its NUL as uint64_t (0: NULL, which an empty string is not, and
+ * nothing else), then those bytes, then two that say whether the sender's was const, and owned: as
+ * many as Mercury's. Decoding allocates with malloc, after checking that so many bytes were
+ * received; on failure there is no string (NULL). HG_FREE frees it and sets it to NULL.
+ * HG_INVALID_ARG: proc or data NULL. HG_OVERFLOW: longer than what was received. HG_PROTOCOL_ERROR:
+ * the last byte isn't NUL, or another one is. HG_NOMEM. Any code of hg_proc_reserve. */
 #ifndef MERCURY_PROC_STRING_H
 #define MERCURY_PROC_STRING_H
 

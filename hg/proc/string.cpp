@@ -9,14 +9,22 @@
 
 namespace {
 
-hg_return_t encode(hg_proc_t proc, const char* string) noexcept {
+// What follows the characters: whether the sender's was const, and owned. Kept for the size, which
+// programs calculate with; the receiver's own string is neither what the sender's was.
+using Flags = std::uint8_t[2];
+
+hg_return_t encode(hg_proc_t proc, const char* string, bool is_const, bool is_owned) noexcept {
     std::uint64_t size = string == nullptr ? 0 : std::strlen(string) + 1;
-    hg_return_t ret = hg_proc_reserve(proc, sizeof size + size);  // grow once
+    Flags flags = {is_const, is_owned};
+    hg_return_t ret = hg_proc_reserve(proc, sizeof size + size + sizeof flags);  // grow once
     if (ret == HG_SUCCESS) {
         ret = hg_proc_uint64_t(proc, &size);
     }
-    if (ret == HG_SUCCESS) {
+    if (ret == HG_SUCCESS && string != nullptr) {
         ret = hg_proc_bytes(proc, const_cast<char*>(string), size);
+        if (ret == HG_SUCCESS) {
+            ret = hg_proc_bytes(proc, flags, sizeof flags);
+        }
     }
     return ret;
 }
@@ -29,8 +37,9 @@ hg_return_t decode(hg_proc_t proc, char*& string) noexcept {
     if (ret != HG_SUCCESS || size == 0) {
         return ret;
     }
+    Flags flags = {};
     const hg_size_t left = hg_proc_get_size_left(proc);
-    if (size > left) {
+    if (left < sizeof flags || size > left - sizeof flags) {
         NA_LOG_WARNING(proc, "a string of {} bytes is announced, {} bytes are left", size, left);
         return HG_OVERFLOW;
     }
@@ -45,18 +54,19 @@ hg_return_t decode(hg_proc_t proc, char*& string) noexcept {
         return HG_NOMEM;
     }
     (void)hg_proc_bytes(proc, copy, size);  // that many are left
+    (void)hg_proc_bytes(proc, flags, sizeof flags);
     string = copy;
     return HG_SUCCESS;
 }
 
-hg_return_t string_proc(hg_proc_t proc, char** string) noexcept {
+hg_return_t string_proc(hg_proc_t proc, char** string, bool is_const) noexcept {
     if (proc == HG_PROC_NULL || string == nullptr) {
         NA_LOG_ERROR(proc, "NULL proc or string");
         return HG_INVALID_ARG;
     }
     switch (hg_proc_get_op(proc)) {
         case HG_ENCODE:
-            return encode(proc, *string);
+            return encode(proc, *string, is_const, false);
         case HG_DECODE:
             return decode(proc, *string);
         case HG_FREE:
@@ -81,11 +91,11 @@ hg_return_t set_object(hg_string_object_t* object, char* data, bool is_const, bo
 extern "C" {
 
 hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void* data) {
-    return string_proc(proc, static_cast<hg_string_t*>(data));
+    return string_proc(proc, static_cast<hg_string_t*>(data), false);
 }
 
 hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void* data) {
-    return string_proc(proc, const_cast<char**>(static_cast<hg_const_string_t*>(data)));
+    return string_proc(proc, const_cast<char**>(static_cast<hg_const_string_t*>(data)), true);
 }
 
 hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void* string) {
@@ -96,7 +106,7 @@ hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void* string) {
     }
     switch (hg_proc_get_op(proc)) {
         case HG_ENCODE:
-            return encode(proc, object->data);
+            return encode(proc, object->data, object->is_const, object->is_owned);
         case HG_DECODE: {
             *object = {};
             const hg_return_t ret = decode(proc, object->data);

@@ -96,9 +96,10 @@ TEST_CASE("the wire has the members in order and nothing else", "[proc][macros]"
           std::vector<std::uint8_t>{1, 0, 0, 0, 0, 0, 0, 0});
 
     const auto bytes = encode(hg_proc_outer_t, sample(HG_BULK_NULL));
-    const std::size_t inner_first = 1 + 8 + 6 + 8;
-    const std::size_t inner_second = 1 + 8 + 1 + 8;
-    CHECK(bytes.size() == 8 + (8 + 5) + inner_first + 8 + inner_second + 1);
+    constexpr std::size_t kFlags = 2;  // after each string
+    const std::size_t inner_first = 1 + 8 + 6 + kFlags + 8;
+    const std::size_t inner_second = 1 + 8 + 1 + kFlags + 8;
+    CHECK(bytes.size() == 8 + (8 + 5 + kFlags) + inner_first + 8 + inner_second + 1);
 }
 
 TEST_CASE("step macros decode and refuse like the functions", "[proc][macros]") {

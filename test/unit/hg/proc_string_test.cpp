@@ -24,6 +24,14 @@ std::vector<std::uint8_t> wire(std::uint64_t size, const std::string& bytes) {
     return out;
 }
 
+// As a sender writes it: whether its own is const and owned is told, too.
+std::vector<std::uint8_t> as_sent(const std::string& text, bool is_const, bool is_owned) {
+    auto out = wire(text.size() + 1, text + '\0');
+    out.push_back(is_const);
+    out.push_back(is_owned);
+    return out;
+}
+
 // Decodes exactly these bytes, from memory of exactly that size, so that ASan sees a read past it.
 template <typename T>
 hg_return_t decode(hg_proc_cb_t callback, const std::vector<std::uint8_t>& bytes, T& out) {
@@ -46,7 +54,7 @@ TEST_CASE("strings round-trip; NULL and empty stay apart", "[proc][string]") {
     const std::string large(100000, 'x');
     for (const char* text : {"", "a", "hello, world", large.c_str()}) {
         const auto bytes = encode<hg_const_string_t>(hg_proc_hg_const_string_t, text);
-        CHECK(bytes == wire(std::strlen(text) + 1, std::string(text, std::strlen(text) + 1)));
+        CHECK(bytes == as_sent(text, true, false));
         hg_const_string_t decoded = nullptr;
         REQUIRE(decode(hg_proc_hg_const_string_t, bytes, decoded) == HG_SUCCESS);
         REQUIRE(decoded != nullptr);
@@ -74,10 +82,12 @@ TEST_CASE("hostile strings are refused before anything is allocated", "[proc][st
         {wire(1, ""), HG_OVERFLOW},
         {wire(6, "abcd"), HG_OVERFLOW},
         {wire(5, "abcd"), HG_OVERFLOW},
-        {wire(4, "abcd"), HG_PROTOCOL_ERROR},                    // no NUL
-        {wire(4, std::string("ab\0\0", 4)), HG_PROTOCOL_ERROR},  // two
-        {wire(5, std::string("ab\0cd", 5)), HG_PROTOCOL_ERROR},  // in the middle
-        {wire(3, std::string("abc\0", 4)), HG_PROTOCOL_ERROR},   // just past it
+        {wire(5, std::string("abcd\0", 5)), HG_OVERFLOW},            // nothing after it
+        {wire(5, std::string("abcd\0\0", 6)), HG_OVERFLOW},          // too little
+        {wire(4, std::string("abcd\0\0", 6)), HG_PROTOCOL_ERROR},    // no NUL
+        {wire(4, std::string("ab\0\0\0\0", 6)), HG_PROTOCOL_ERROR},  // two
+        {wire(5, std::string("ab\0cd\0\0", 7)), HG_PROTOCOL_ERROR},  // in the middle
+        {wire(3, std::string("abc\0\0", 5)), HG_PROTOCOL_ERROR},     // just past it
     };
     for (std::uint64_t size :
          {0x7fffffffULL, 0xffffffffULL, 0x100000000ULL, 0x100000005ULL, 0x7fffffffffffffffULL,
@@ -105,7 +115,7 @@ TEST_CASE("string objects round-trip; ownership is not the sender's", "[proc][st
     for (bool is_const : {false, true}) {
         const hg_string_object_t sent{text, is_const, false};
         const auto bytes = encode(hg_proc_hg_string_object_t, sent);
-        CHECK(bytes == wire(5, std::string("text\0", 5)));
+        CHECK(bytes == as_sent("text", is_const, false));
         hg_string_object_t received{};
         REQUIRE(decode(hg_proc_hg_string_object_t, bytes, received) == HG_SUCCESS);
         CHECK(std::strcmp(received.data, "text") == 0);
