@@ -128,7 +128,7 @@ na_return_t NA_Get_protocol_info(const char* info_string, struct na_protocol_inf
                 continue;
             }
             const auto protocols = p.plugin->protocols();
-            const bool alias = !all && p.plugin->accepts(uri.protocol);
+            const bool alias = !all && by_class && p.plugin->accepts(uri.protocol);
             const bool exact = std::any_of(protocols.begin(), protocols.end(), [&](const plugin::ProtocolInfo& i) {
                 return i.protocol == uri.protocol;
             });

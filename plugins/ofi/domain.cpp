@@ -188,7 +188,7 @@ Error Domain::open_named() {
 Result<std::unique_ptr<plugin::Peer>> Domain::connect(std::string_view uri) {
     return session::guarded<plugin::Peer>([&] {
         // Other names of the same provider are welcome.
-        const std::string_view scheme = session::scheme_of(uri);
+        const std::string_view scheme = usual_name(session::scheme_of(uri));
         const auto rows = providers();
         const bool same = std::any_of(rows.begin(), rows.end(), [&](const Provider& p) {
             return p.protocol == scheme && p.fabric == provider().fabric;

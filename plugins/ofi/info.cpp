@@ -296,7 +296,7 @@ std::vector<plugin::ProtocolInfo> list_protocols() {
 bool known_protocol(std::string_view protocol) noexcept {
     const auto all = providers();
     return std::any_of(all.begin(), all.end(),
-                       [&](const Provider& p) { return p.protocol == protocol; });
+                       [&](const Provider& p) { return p.protocol == usual_name(protocol); });
 }
 
 std::string_view provider_of(std::string_view protocol) {

@@ -19,7 +19,9 @@ class Plugin final : public plugin::Plugin {
     std::vector<plugin::ProtocolInfo> protocols() override { return list_protocols(); }
     bool accepts(std::string_view protocol) override { return known_protocol(protocol); }
     Result<std::unique_ptr<plugin::Domain>> open(const plugin::OpenSpec& spec) override {
-        return Domain::open(spec);
+        plugin::OpenSpec usual = spec;
+        usual.protocol = usual_name(spec.protocol);
+        return Domain::open(usual);
     }
     std::string library() const override {
         const std::uint32_t v = fi_version();

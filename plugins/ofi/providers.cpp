@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plugins/ofi/providers.hpp"
 
+#include <utility>
+
 namespace na::ofi {
 namespace {
 
@@ -117,6 +119,17 @@ std::span<const Setting> settings() noexcept {
 
 std::span<const Provider> providers() noexcept {
     return kProviders;
+}
+
+std::string_view usual_name(std::string_view protocol) noexcept {
+    constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
+        {"tcp_exp", "tcp"}, {"tcp_rxm", "tcp;ofi_rxm"}, {"sm", "shm"}};
+    for (const auto& [other, usual] : kOthers) {
+        if (protocol == other) {
+            return usual;
+        }
+    }
+    return protocol;
 }
 
 }  // namespace na::ofi

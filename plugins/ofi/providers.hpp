@@ -20,6 +20,9 @@ enum class Probe : std::uint8_t {
     process,  // the name begins with the process id
 };
 
+// Mercury's other names for some protocols; what has none is returned as it is.
+std::string_view usual_name(std::string_view protocol) noexcept;
+
 struct Provider {
     std::string_view protocol;  // in info strings and addresses
     std::string_view fabric;    // libfabric's name
