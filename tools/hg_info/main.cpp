@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // hg_info: the protocols that can be opened here, as a table, CSV or JSON, and on request all that
 // the library knows of them. Options, output and exit status (0, or 1 for everything that is not a
-// list) are those of Mercury's tool.
+// list, but for --help) are those of Mercury's tool.
 #include <fmt/format.h>
 #include <mercury.h>
 
@@ -67,6 +67,20 @@ int run(const Options& options) {
     return std::fflush(stdout) == 0 ? 0 : 1;
 }
 
+// What is wrong on stderr, how it is used on stdout, as Mercury's tool.
+int not_expected(const CLI::App& app) {
+    for (const std::string& argument : app.remaining()) {
+        const std::size_t name = argument.find_first_not_of('-');
+        if (argument.starts_with('-') && name != std::string::npos) {
+            fmt::print(stderr, "hg_info: unknown option \"{}\"\n", argument.substr(name));
+        } else {
+            fmt::print(stderr, "hg_info: one protocol, not \"{}\" too\n", argument);
+        }
+    }
+    fmt::print("{}", app.help());
+    return 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -93,6 +107,8 @@ int main(int argc, char** argv) {
                      "(plain, JSON); capabilities as further columns (CSV)");
         try {
             app.parse(argc, argv);
+        } catch (const CLI::ExtrasError&) {
+            return not_expected(app);
         } catch (const CLI::ParseError& error) {
             return app.exit(error) == 0 ? 0 : 1;
         }

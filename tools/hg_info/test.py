@@ -110,6 +110,38 @@ def other_transports():
         print("ok: the version of libfabric")
 
 
+def usage(text):
+    for word in ("hg_info [OPTIONS]", "class+protocol", "-h,--help", "-c,--csv", "-j,--json"):
+        assert word in text, f"{word} is not in the usage:\n{text}"
+
+
+def as_mercurys():
+    """What scripts written for Mercury's tool rely on, beyond the formats."""
+    both = [["-c", "-s", "na+sm"], ["na+sm", "-s", "-c"], ["-s", "na+sm", "-c"], ["-sc", "na+sm"]]
+    for arguments in both:
+        expect(f"order of {arguments}", run(*arguments).stdout, CSV)
+    title = '# Retrieving protocol info for "na+sm"...\n'
+    expect("the title comes before JSON, too", run("-j", "na+sm").stdout, title + JSON)
+    rows = [line.split(",") for line in run("-s", "-c").stdout.splitlines()]
+    expect("columns", rows[0], ["class", "protocol", "device"])
+    assert all(len(row) == 3 and all(row) for row in rows), rows
+    order = [row[0] for row in rows[1:] if row[0] in ("ucx", "ofi", "na")]
+    expect("plugins in Mercury's order", sorted(order, key=["ucx", "ofi", "na"].index), order)
+    table = run("-s").stdout.splitlines()
+    expect("the table has the same rows", [line.split() for line in table[3:]], rows[1:])
+    expect("and so has JSON", [[p["class"], p["protocol"], p["device"]] for p in json.loads(run("-s", "-j").stdout)["protocols"]],
+           rows[1:])
+    for protocol in ("sm", "shm", "tcp"):
+        listed = [line.split(",") for line in run("-s", "-c", protocol).stdout.splitlines()[1:]]
+        expect(f"{protocol} without a class: all that have it", listed, [row for row in rows[1:] if row[1] == protocol])
+    done = run("nothing")
+    expect("an unknown protocol", (done.returncode, done.stderr.splitlines()[0]),
+           (1, "HG_Get_protocol_info() failed (HG_PROTONOSUPPORT)"))
+    done = run("nothing+sm")
+    expect("an unknown class", (done.returncode, done.stderr), (1, 'No protocol found for "nothing+sm"\n'))
+    expect("the title is said before that, too", done.stdout, '# Retrieving protocol info for "nothing+sm"...\n')
+
+
 def bad_input():
     for name in ("", ":", "+", "+sm", "na+", "foo", "na+sm+x", "tcp//x", "na+sm:/x", "://", "na+foo", "\n", "%s%n",
                  "x" * 100000, "+" * 5000, "na+sm://" + "y" * 100000):
@@ -123,7 +155,15 @@ def bad_input():
     for arguments in (["--nonsense"], ["-x"], ["--format", "xml"], ["--format"], ["na+sm", "more"]):
         done = run(*arguments)
         expect(f"{arguments} is refused", (done.returncode, bool(done.stderr.strip())), (1, True))
-    expect("--help", run("--help").returncode, 0)
+    for arguments, said in ((["-x"], 'unknown option "x"'), (["--nonsense", "na+sm"], 'unknown option "nonsense"'),
+                            (["na+sm", "more"], 'one protocol, not "more" too')):
+        done = run(*arguments)
+        expect(f"{arguments}: what is wrong", done.stderr, f"hg_info: {said}\n")
+        usage(done.stdout)
+    for option in ("-h", "--help"):
+        done = run(option)
+        expect(option, (done.returncode, done.stderr), (0, ""))
+        usage(done.stdout)
     expect("no space to write to", subprocess.run(f'"{PROGRAM}" -s na+sm > /dev/full', shell=True, check=False,
                                                   stderr=subprocess.DEVNULL).returncode, 1)
 
@@ -134,4 +174,5 @@ if run("-s", "na+sm").returncode != 0:
 formats()
 details()
 other_transports()
+as_mercurys()
 bad_input()
