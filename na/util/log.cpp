@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "na/util/config.hpp"
+#include "na/util/program_log.hpp"
 
 namespace na::log {
 namespace {
@@ -77,6 +78,7 @@ bool parse_outlets(std::string_view list, std::uint32_t& mask) noexcept {
 struct State {
     std::atomic<Level> level{Level::error};
     std::atomic<std::uint32_t> outlets{kAll};
+    std::string list;  // as given, for the outlets of programs; guarded by the mutex
     std::atomic<Printer> printer{nullptr};
     std::atomic<std::FILE*> streams[3] = {nullptr, nullptr, nullptr};  // error, warning, debug
     std::mutex mutex;  // a message is written whole
@@ -86,7 +88,8 @@ struct State {
             level = l->level;
         }
         std::uint32_t mask = kAll;
-        if (const std::string list = config::value(config::kLogSubsys); !list.empty()) {
+        list = config::value(config::kLogSubsys);
+        if (!list.empty()) {
             parse_outlets(list, mask);
         }
         outlets = mask;
@@ -124,6 +127,11 @@ void write(Outlet outlet, Level level, const char* file, int line, const char* f
     if (!enabled(outlet, level)) {
         return;
     }
+    write_named(kOutlets[static_cast<std::size_t>(outlet)], level, file, line, function, text);
+}
+
+void write_named(std::string_view outlet, Level level, const char* file, int line,
+                 const char* function, std::string_view text) noexcept {
     State& s = state();
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
@@ -133,13 +141,9 @@ void write(Outlet outlet, Level level, const char* file, int line, const char* f
     }
     try {
         const std::string message =
-            fmt::format("# [{}.{:06}] cinnabar->{} [{}] {}:{} {}() {}\n", now.tv_sec, now.tv_nsec / 1000,
-                        kOutlets[static_cast<std::size_t>(outlet)], level_name(level), path, line,
-                        function, text);
-        std::FILE* stream = s.streams[stream_index(level)].load(std::memory_order_relaxed);
-        if (stream == nullptr) {
-            stream = level <= Level::error ? stderr : stdout;
-        }
+            fmt::format("# [{}.{:06}] cinnabar->{} [{}] {}:{} {}() {}\n", now.tv_sec,
+                        now.tv_nsec / 1000, outlet, level_name(level), path, line, function, text);
+        std::FILE* stream = log::stream(level);
         const Printer printer = s.printer.load(std::memory_order_relaxed);
         const std::lock_guard guard(s.mutex);
         if (printer != nullptr) {
@@ -163,12 +167,56 @@ bool set_level(std::string_view name) noexcept {
 }
 
 bool set_outlets(std::string_view list) noexcept {
-    std::uint32_t mask = kAll;
-    if (!parse_outlets(list, mask)) {
+    State& s = state();
+    try {
+        const std::lock_guard guard(s.mutex);
+        s.list.assign(list);
+    } catch (...) {
         return false;
     }
-    state().outlets.store(mask, std::memory_order_relaxed);
-    return true;
+    std::uint32_t mask = kAll;
+    const bool good = parse_outlets(list, mask);
+    if (mask != 0 || good) {
+        s.outlets.store(mask, std::memory_order_relaxed);
+    }
+    return good;
+}
+
+Level level() noexcept {
+    return state().level.load(std::memory_order_relaxed);
+}
+
+bool is_level(std::string_view name, Level level) noexcept {
+    const LevelName* l = find_level(name);
+    return l != nullptr && l->level == level;
+}
+
+std::FILE* stream(Level level) noexcept {
+    std::FILE* set = state().streams[stream_index(level)].load(std::memory_order_relaxed);
+    return set != nullptr ? set : level <= Level::error ? stderr : stdout;
+}
+
+bool listed(std::span<const std::string_view> names) noexcept {
+    State& s = state();
+    const std::lock_guard guard(s.mutex);
+    if (s.list.empty()) {
+        return true;
+    }
+    for (const std::string_view name : names) {
+        for (std::string_view rest = s.list; !rest.empty();) {
+            const std::size_t comma = rest.find(',');
+            std::string_view item = rest.substr(0, comma);
+            rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
+            const bool off = item.starts_with('~');
+            if (off) {
+                item.remove_prefix(1);
+            }
+            if (item == name) {
+                return !off;
+            }
+        }
+    }
+    return s.list.starts_with('~');  // all but those that are switched off
 }
 
 void set_printer(Printer printer) noexcept {

@@ -31,7 +31,7 @@ LAYERS = {
     "plugins/ucx/": ("include/na/", "na/util/", "na/session/", "plugins/ucx/"),
     "bulk/": ("include/", "na/", "bulk/"),
     "hg/": ("include/", "na/", "bulk/", "hg/"),
-    "util/": ("include/", "util/"),
+    "util/": ("include/", "na/util/", "util/"),
     # A user's programs: what is installed, and their own files.
     "tools/demo/": ("include/", "tools/demo/"),
     "tools/perf/": ("include/", "tools/perf/"),
