@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Installs into a folder of its own and uses what lies there as a stranger would: through pkg-config and through CMake, under
-# our names and under Mercury's. Arguments: build folder, source folder, prefix, libdir. Environment: CC, CXX, SANITIZE.
+# our names and under Mercury's. Arguments: build folder, source folder, prefix, libdir, "shared" or "static". Environment:
+# CC, CXX, SANITIZE.
 set -euo pipefail
 
 build="$1"
 source="$2"
 prefix="$3"
 libdir="$4"
+kind="$5"
 for tool in cmake pkg-config meson; do
     command -v "$tool" >/dev/null || { echo "skipped: no $tool here"; exit 77; }
 done
@@ -25,6 +27,33 @@ run_quietly() {
     "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$what"; }
 }
 
+# --- static: an installation that was configured for static libraries, whose archives are made of the objects that are
+# there already; compiled is only what differs: the list of plugins, and how they tell of themselves.
+# archive NAME OBJECTS...: in the folder where the static build would have put it.
+archive() {
+    local out="$static/$1"
+    shift
+    mkdir -p "$(dirname "$out")"
+    ar qcs "$out" "$@"
+}
+if [ "$kind" = static ]; then
+    static="$work/static"
+    run_quietly "configuring static libraries" meson setup "$static" "$source" "--prefix=$prefix" "--libdir=$libdir" \
+        -Ddefault_library=static -Dplugins=static -Dtests=false -Dtools=false -Ddocs=false -Dbuildtype=debug \
+        "-Db_sanitize=${SANITIZE_MESON:-none}" -Db_lundef=false
+    mapfile -t own < <(ninja -C "$static" -t targets all |
+        sed -nE 's,^(na/libcinnabar-na\.a\.p/(plugin_table|[^:]*_(ofi|ucx)_plugin)\.cpp\.o):.*,\1,p')
+    run_quietly "compiling what differs" ninja -C "$static" "${own[@]}"
+    mapfile -t na < <(find "$build"/na/libcinnabar-na.so*.p -name '*.o' ! -name plugin_table.cpp.o
+        find "$build"/plugins/modules/*.p -name '*.o' ! -name '*_plugin.cpp.o')
+    archive na/libcinnabar-na.a "${na[@]}" "${own[@]/#/$static/}"
+    mapfile -t hg < <(find "$build"/hg/libcinnabar.so*.p "$build"/bulk/*.p -name '*.o')
+    archive hg/libcinnabar.a "${hg[@]}"
+    mapfile -t util < <(find "$build"/util/*.p -name '*.o')
+    archive util/libcinnabar-util.a "${util[@]}"
+    build="$static"
+fi
+
 run_quietly "meson install" env DESTDIR="$work/root" meson install -C "$build" --no-rebuild
 root="$work/root$prefix"
 case "$libdir" in
@@ -36,17 +65,21 @@ export LD_LIBRARY_PATH="$libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 unset NA_PLUGIN_PATH
 
 # --- sonames: programs ask for the version of the binary interface, links lead to the file
-for name in cinnabar cinnabar-na cinnabar-util; do
-    for link in "lib$name.so" "lib$name.so.0"; do
-        [ -L "$libs/$link" ] || fail "$link is not a link"
+check_sonames() {
+    local name link soname
+    for name in cinnabar cinnabar-na cinnabar-util; do
+        for link in "lib$name.so" "lib$name.so.0"; do
+            [ -L "$libs/$link" ] || fail "$link is not a link"
+        done
+        soname="$(objdump -p "$libs/lib$name.so" | awk '$1 == "SONAME" { print $2 }')"
+        [ "$soname" = "lib$name.so.0" ] || fail "the soname of lib$name is $soname"
+        if objdump -p "$libs/lib$name.so" | grep -E 'R(UN)?PATH' | grep -q "$build"; then
+            fail "lib$name still points into the build folder"
+        fi
     done
-    soname="$(objdump -p "$libs/lib$name.so" | awk '$1 == "SONAME" { print $2 }')"
-    [ "$soname" = "lib$name.so.0" ] || fail "the soname of lib$name is $soname"
-    if objdump -p "$libs/lib$name.so" | grep -E 'R(UN)?PATH' | grep -q "$build"; then
-        fail "lib$name still points into the build folder"
-    fi
-done
-echo "ok: sonames"
+    echo "ok: sonames"
+}
+if [ "$kind" = shared ]; then check_sonames; fi
 
 if [ -x "$root/bin/hg_info" ]; then
     "$root/bin/hg_info" -s -c na+sm | grep -q '^na,sm,shm$' || fail "the installed hg_info"
@@ -68,21 +101,23 @@ check_programs() {
     wait "$server" 2>/dev/null || true
     [ "$answer" = "5 (HG_SUCCESS)" ] || fail "$2: 2 + 3 is \"$answer\""
     if ldd "$1/hello" | grep cinnabar | grep -qv "$libs"; then fail "$2: libraries from elsewhere"; fi
+    if [ "$kind" = static ] && ldd "$1/hello" | grep -q cinnabar; then fail "$2: a shared library of ours"; fi
     echo "ok: $2"
 }
 
 # --- pkg-config
 export PKG_CONFIG_SYSROOT_DIR="$work/root"
 export PKG_CONFIG_PATH="$libs/pkgconfig"
+flags() { if [ "$kind" = static ]; then pkg-config --static "$@"; else pkg-config "$@"; fi; }
 by_pkg_config() {
     local rpc="$1" na="$2" out="$work/pkg-$1"
     mkdir "$out"
     # shellcheck disable=SC2046,SC2086 # lists of options
     run_quietly "pkg-config $rpc" $CC $SANITIZE -std=c11 -o "$out/hello" "$source/docs/examples/hello_c/hello.c" \
-        $(pkg-config --cflags --libs "$rpc")
+        $(flags --cflags --libs "$rpc")
     # shellcheck disable=SC2046,SC2086
     run_quietly "pkg-config $na" $CXX $SANITIZE -std=c++20 -o "$out/consumer" "$source/test/packaging/consumer.cpp" \
-        $(pkg-config --cflags --libs "$na")
+        $(flags --cflags --libs "$na")
     check_programs "$out" "pkg-config $rpc, $na"
 }
 by_pkg_config cinnabar cinnabar-na
@@ -93,11 +128,24 @@ if [ -n "$mercury_compat" ]; then
     # Whoever asks for mercury gets its utilities, too.
     # shellcheck disable=SC2046,SC2086
     run_quietly "pkg-config mercury: utilities" $CC $SANITIZE -std=c99 -o "$work/utilities" "$source/test/compat/util.c" \
-        $(pkg-config --cflags --libs mercury)
+        $(flags --cflags --libs mercury)
     "$work/utilities" || fail "the utilities do not work"
     pkg-config --exists 'mercury_util >= 4' || fail "mercury_util.pc does not say which interface it offers"
     echo "ok: utilities"
     pkg-config --exists 'mercury >= 2.4' || fail "mercury.pc does not say which interface it offers"
+    for name in mercury na mercury_util; do
+        [ "$(pkg-config --variable=libdir "$name")" = "$libs" ] || fail "$name.pc does not say where the libraries are"
+    done
+    # Those who look for the libraries themselves.
+    if [ "$kind" = shared ]; then
+        for names in "-lmercury -lna -lmercury_util" "-lmercury"; do
+            # shellcheck disable=SC2086
+            run_quietly "$names" env -u LD_LIBRARY_PATH $CC $SANITIZE -std=c11 -o "$work/by-name" \
+                "$source/docs/examples/hello_c/hello.c" "-I$root/include" "-L$libs" $names "-Wl,-rpath,$libs"
+            env -u LD_LIBRARY_PATH ldd "$work/by-name" | grep -q "libcinnabar-na.so.0 => $libs" || fail "$names is not ours"
+        done
+        echo "ok: -lmercury"
+    fi
 fi
 unset PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_PATH
 
@@ -114,7 +162,10 @@ by_cmake() {
     check_programs "$dir/build" "CMake $1"
 }
 by_cmake cinnabar 0.1 cinnabar::cinnabar cinnabar::na
-if [ -n "$mercury_compat" ]; then by_cmake mercury 2.0 mercury na; fi
+if [ -n "$mercury_compat" ]; then
+    by_cmake mercury 2.0 mercury na
+    if [ "$kind" = shared ]; then by_cmake mercury 2.4 'mercury::mercury mercury_util mercury::mercury_util' mercury::na; fi
+fi
 if (by_cmake cinnabar 9 cinnabar::cinnabar cinnabar::na) >"$work/nine" 2>&1; then fail "version 9 was found"; fi
 grep -q 'requested version "9"' "$work/nine" || { cat "$work/nine" >&2; fail "version 9 was not looked for"; }
 echo "ok: a later version is not found"
