@@ -38,6 +38,9 @@ void Handle::cancel() noexcept {
         Loopback::cancel(*this);
         return;
     }
+    if (now == Stage::in_flight && ack_.load(std::memory_order_seq_cst) != Ack::none) {
+        return;  // over but for the acknowledgement, without which the target would wait
+    }
     na::Context& na = port_->na();
     na.cancel(*kit_->send);
     na.cancel(*kit_->recv);
@@ -45,6 +48,15 @@ void Handle::cancel() noexcept {
         info_.context->bulk_->cancel(id);
     }
     info_.context->settle();
+}
+
+void Handle::give_up() noexcept {
+    cancel();
+    Ack sent = Ack::sent;
+    if (stage() == Stage::in_flight &&
+        ack_.compare_exchange_strong(sent, Ack::given_up, std::memory_order_seq_cst)) {
+        port_->na().cancel(*kit_->send);
+    }
 }
 
 // From the work queue, in the place of the end of a canceled RPC.

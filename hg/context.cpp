@@ -237,6 +237,12 @@ bool Context::nothing_under_way() {
     });
 }
 
+// Whether the user has handles.
+bool Context::in_use() {
+    const std::vector<Handle*> all = handles_->all();
+    return std::any_of(all.begin(), all.end(), [](const Handle* h) { return h->refs() > 0; });
+}
+
 Result<bool> Context::close() {
     if (const Status s = unpost(); !ok(s)) {
         return Error{Status::busy, "the transport did not give the receives for requests back"};
@@ -247,12 +253,14 @@ Result<bool> Context::close() {
         }
     }
     bulk_->cancel_all();
-    // Responses get time to leave; those that wait for a peer longer than that are given up.
+    // Responses get time to leave, and other threads to destroy their handles; what waits for a
+    // peer longer than that is given up.
     const auto deadline = std::chrono::steady_clock::now() + kCloseTime;
     bool last = false;
     for (Pace pace;; pace.next()) {
-        poll();
-        if (nothing_under_way()) {
+        unsigned count = 0;
+        (void)trigger(0, poll(), count);
+        if (nothing_under_way() && done_.empty() && (!threaded_ || !in_use())) {
             break;
         }
         if (std::chrono::steady_clock::now() > deadline) {
@@ -261,9 +269,8 @@ Result<bool> Context::close() {
             }
             last = true;
             for (Handle* handle : handles_->all()) {
-                handle->cancel();
+                handle->give_up();
             }
-            poll();
         }
     }
     if (const std::uint32_t n = done_.count(); n != 0) {

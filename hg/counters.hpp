@@ -18,6 +18,7 @@ struct Counters {
     na::Counter responses_overflow;
     na::Counter malformed;         // messages that failed a check
     na::Counter requests_refused;  // answered with `again`: too many at a time
+    na::Counter more_refused;      // announce data that the program does not fetch
 
     struct Values {
         std::uint64_t requests_sent = 0;

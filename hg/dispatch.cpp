@@ -27,8 +27,9 @@ void Handle::dispatch(Completion& c) {
 void Handle::recycle() noexcept {
     if (stage() == Stage::received && !one_way_) [[unlikely]] {
         // Nobody answered, and nobody can any more. The origin shall not wait for ever.
+        abandoned_ = true;
         NA_LOG_WARNING(rpc, "RPC {:#x} was destroyed without a response", info_.id);
-        refs_.store(1, std::memory_order_relaxed);
+        refs_.store(kLibraryRef, std::memory_order_relaxed);
         stage_.store(Stage::answering, std::memory_order_release);
         if (!ok(respond_error(Status::other_error, {}))) {
             stage_.store(Stage::answered, std::memory_order_release);
@@ -53,9 +54,23 @@ void Handle::recycle() noexcept {
     if (std::exchange(rejected_, false)) {
         context.rejecting_.fetch_sub(1, std::memory_order_relaxed);
     }
+    const bool abandoned = std::exchange(abandoned_, false);
     const bool released_early = std::exchange(input_released_, false);
     if (released_early) {
         port_->released_ended();
+    }
+    if (abandoned) [[unlikely]] {
+        // Some give up the reference of the response that they do not send, too.
+        Port& port = *port_;
+        drop_data();
+        if (!looped && !released_early) {
+            port.leave_budget();
+        }
+        context.handles_->set_aside(*this);
+        if (!looped) {
+            (void)context.post_requests(port);
+        }
+        return;
     }
     if (looped || (released_early && !port_->enter_budget())) {
         drop_data();

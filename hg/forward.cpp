@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Origin: from HG_Create to the request on its way.
+#include <algorithm>
 #include <utility>
 
 #include "hg/context.hpp"
@@ -36,12 +37,13 @@ na::Result<Handle*> Context::create_handle(Address* addr, std::uint64_t id) {
         return na::Error{
             s, s == Status::noentry ? "no RPC is registered under this id" : "out of memory"};
     }
-    handle->refs_.store(1, std::memory_order_relaxed);
+    handle->refs_.store(Handle::kUserRef, std::memory_order_relaxed);
     handle->stage_.store(Handle::Stage::idle, std::memory_order_release);
     return handle;
 }
 
-// Fails before anything is changed. The kit fits the address afterwards.
+// Fails before anything is changed: the last RPC is over, its data are released, when all that is
+// needed for the next is there. The kit fits the address afterwards.
 Status Handle::bind(Address* addr, std::uint64_t id) {
     Registration* registration = nullptr;
     if (id != 0) {
@@ -50,21 +52,28 @@ Status Handle::bind(Address* addr, std::uint64_t id) {
             return Status::noentry;
         }
     }
+    AddressRef shared;
+    Kit* kit = nullptr;
     try {
         if (addr != nullptr) {
-            AddressRef shared = AddressRef::share(addr);
+            shared = AddressRef::share(addr);
             if (Port& port = info_.context->port_for(*addr); &port != port_) {
-                Kit* kit = port.take_kit();
-                port_->give_kit(kit_);
-                attach(kit);
+                kit = port.take_kit();
             }
-            AddressRef::adopt(std::exchange(info_.addr, shared.release())).reset();
         }
     } catch (...) {
         if (registration != nullptr) {
             info_.cls->registry().release(*registration, info_.context->id());
         }
         throw;
+    }
+    clear_call();
+    if (kit != nullptr) {
+        port_->give_kit(kit_);
+        attach(kit);
+    }
+    if (addr != nullptr) {
+        AddressRef::adopt(std::exchange(info_.addr, shared.release())).reset();
     }
     if (registration != nullptr) {
         if (registration_ != nullptr) {
@@ -73,6 +82,7 @@ Status Handle::bind(Address* addr, std::uint64_t id) {
         registration_ = registration;
         info_.id = id;
     }
+    info_.context_id = 0;
     return Status::success;
 }
 
@@ -91,11 +101,6 @@ Status Handle::reset(Address* addr, std::uint64_t id) {
     } catch (...) {
         unclaim();
         throw;
-    }
-    if (ok(s)) {
-        clear_call();
-        drop_data();
-        info_.context_id = 0;
     }
     unclaim();
     return s;
@@ -133,6 +138,8 @@ Status Handle::forward(std::size_t payload, const Callback& callback, Block* bey
                        std::size_t beyond_size, bool more) noexcept {
     one_way_ = registration_->one_way();
     callback_ = callback;
+    sent_ = beyond != nullptr ? beyond_size
+                              : payload - std::min(payload, info_.cls->offset(Lane::unexpected));
     looped_ = Loopback::wanted(*this);
     if (more && looped_) [[unlikely]] {
         unclaim();
@@ -170,7 +177,8 @@ Status Handle::forward(std::size_t payload, const Callback& callback, Block* bey
     if (!ok(s)) [[unlikely]] {
         input_block_ = nullptr;  // the caller's again
         unclaim();
-        refs_.fetch_sub(1, std::memory_order_relaxed);  // never the last: the caller has one
+        refs_.fetch_sub(kLibraryRef,
+                        std::memory_order_relaxed);  // never the last: the caller has one
     }
     return s;
 }

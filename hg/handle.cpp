@@ -40,22 +40,35 @@ na::Address& Handle::peer() const noexcept {
 // --- references
 // ------------------------------------------------------------------------------------------------------
 
-bool Handle::unref() noexcept {
-    std::int32_t before = refs_.load(std::memory_order_relaxed);
+void Handle::unref() noexcept {
+    std::uint64_t before = 0;
+    if (threaded_) {
+        before = refs_.fetch_sub(kLibraryRef, std::memory_order_acq_rel);
+    } else {
+        before = refs_.load(std::memory_order_relaxed);
+        refs_.store(before - kLibraryRef, std::memory_order_relaxed);
+    }
+    if (before == kLibraryRef) {
+        last_unref();
+    }
+}
+
+bool Handle::unref_user() noexcept {
+    std::uint64_t before = refs_.load(std::memory_order_relaxed);
     if (!threaded_) {
-        if (before <= 0) {
+        if ((before & kUserRefs) == 0) {
             return false;
         }
-        refs_.store(before - 1, std::memory_order_relaxed);
+        refs_.store(before - kUserRef, std::memory_order_relaxed);
     } else {
         do {
-            if (before <= 0) {
+            if ((before & kUserRefs) == 0) {
                 return false;
             }
-        } while (!refs_.compare_exchange_weak(before, before - 1, std::memory_order_acq_rel,
+        } while (!refs_.compare_exchange_weak(before, before - kUserRef, std::memory_order_acq_rel,
                                               std::memory_order_relaxed));
     }
-    if (before == 1) {
+    if (before == kUserRef) {
         last_unref();
     }
     return true;
@@ -90,8 +103,10 @@ void Handle::clear_call() noexcept {
     }
     input_ = {};
     output_ = {};
+    sent_ = 0;
     status_.store(Status::success, std::memory_order_relaxed);
     cancel_asked_.store(false, std::memory_order_relaxed);
+    ack_.store(Ack::none, std::memory_order_relaxed);
     looped_ = false;
     ack_wanted_ = false;
     more_wanted_ = false;

@@ -10,9 +10,10 @@
 // it touched anything.
 //
 // References: the user's, and one of the library's while an RPC is in flight, a response is on its
-// way, or the RPC callback runs. In `posted` and `free` there are none.
+// way, or the RPC callback runs. In `posted` and `free` there are none. They are counted apart, so
+// that a user who gives back more than he has does not take the library's.
 //
-// Threads: one at a time for the user's part, as the C API says, but ref(), unref() and cancel()
+// Threads: one at a time for the user's part, as the C API says, but the references and cancel()
 // from any. What is still under way in the transport is counted in parts_: whoever ends the last
 // part carries the RPC on, inside a handler by handing the handle to its context's done or work
 // queue.
@@ -81,16 +82,14 @@ class Handle : private Completion {
     const Registration* registration() const noexcept { return registration_; }
     bool uses_sm() const noexcept { return port_->rail() == bulk::Rail::sm; }
 
-    void ref() noexcept {
-        if (threaded_) {
-            refs_.fetch_add(1, std::memory_order_relaxed);
-        } else {
-            refs_.store(refs_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-        }
-    }
+    void ref_user() noexcept { add_refs(kUserRef); }
     // False: there was no reference left to give (a double free); nothing happened.
-    bool unref() noexcept;
-    std::int32_t refs() const noexcept { return refs_.load(std::memory_order_relaxed); }
+    bool unref_user() noexcept;
+    // The library's included.
+    std::int32_t refs() const noexcept {
+        const std::uint64_t n = refs_.load(std::memory_order_relaxed);
+        return static_cast<std::int32_t>((n & kUserRefs) + (n >> 32));
+    }
 
     // Null address and id 0 keep what is set. busy: in flight; noentry: unknown id; invalid_arg:
     // address of another class.
@@ -144,6 +143,11 @@ class Handle : private Completion {
     // Ends an RPC in flight (a response that waits for its acknowledgement) early. The callback
     // runs once all the same.
     void cancel() noexcept;
+    // The same for what cancel() leaves alone, as its peer does not take it: its context closes.
+    void give_up() noexcept;
+
+    // Bytes of the structure of the last request (response) that was sent from here.
+    std::size_t sent() const noexcept { return sent_; }
 
     // What was received: the user's bytes and the encoded arguments (results); of larger payloads
     // the user's bytes only, while the structure is in the extra block. Valid until
@@ -180,6 +184,19 @@ class Handle : private Completion {
 
     // --- shared state machine
     // ------------------------------------------------------------------------------------
+    static constexpr std::uint64_t kUserRef = 1;
+    static constexpr std::uint64_t kUserRefs = 0xffffffffU;
+    static constexpr std::uint64_t kLibraryRef = std::uint64_t{1} << 32;
+    void add_refs(std::uint64_t n) noexcept {
+        if (threaded_) {
+            refs_.fetch_add(n, std::memory_order_relaxed);
+        } else {
+            refs_.store(refs_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+        }
+    }
+    // The library's.
+    void ref() noexcept { add_refs(kLibraryRef); }
+    void unref() noexcept;
     bool swap_stage(Stage from, Stage to) noexcept {
         if (threaded_) {
             return stage_.compare_exchange_strong(from, to, std::memory_order_acq_rel,
@@ -269,6 +286,7 @@ class Handle : private Completion {
     void acknowledge() noexcept;
     na::Status send_ack(na::Status code, na::Operation::Handler handler) noexcept;
     static void on_ack_sent(na::Operation& op, const na::Outcome& o) noexcept;
+    static void repeat_ack(Completion& c);
 
     // --- messages whose receiver fetches more
     // ----------------------------------------------------------------------------
@@ -292,10 +310,13 @@ class Handle : private Completion {
     Registration* registration_ = nullptr;  // one use held
 
     const bool threaded_;
-    std::atomic<std::int32_t> refs_{0};
+    std::atomic<std::uint64_t> refs_{0};  // kUserRef and kLibraryRef for each
     std::atomic<Stage> stage_{Stage::free};
     std::atomic<std::uint8_t> parts_{0};
     std::atomic<bool> cancel_asked_{false};
+    // Of a response beyond its message, at the origin: whether its acknowledgement is on its way.
+    enum class Ack : std::uint8_t { none, sent, given_up };
+    std::atomic<Ack> ack_{Ack::none};
     bool target_ = false;
     bool one_way_ = false;
     bool looped_ = false;          // to oneself, not over the transport
@@ -309,7 +330,9 @@ class Handle : private Completion {
     bool answer_canceled_ = false;  // the receive of the answer
     bool dispatch_due_ = false;  // target: once the payload of the one-way request is acknowledged
     bool rejected_ = false;      // counted in Context::rejecting_
+    bool abandoned_ = false;     // target: the user gave it up without a response
     std::uint8_t flags_ = 0;     // of the message that came
+    std::size_t sent_ = 0;
     std::atomic<na::Status> status_{na::Status::success};  // the first failure
     std::uint32_t tag_ = 0;
     std::uint32_t cookie_ = 0;

@@ -51,6 +51,20 @@ void HandlePool::give(Handle& handle) noexcept {
     handle.next_ = std::exchange(free_[bulk::index(handle.port_->rail())], &handle);
 }
 
+void HandlePool::set_aside(Handle& handle) noexcept {
+    handle.stage_.store(Handle::Stage::free, std::memory_order_release);
+    Handle* oldest = nullptr;
+    {
+        const std::lock_guard guard(lock_);
+        oldest = std::exchange(aside_[next_aside_], &handle);
+        next_aside_ = (next_aside_ + 1) % aside_.size();
+    }
+    if (oldest != nullptr) {
+        oldest->target_ = false;
+        give(*oldest);
+    }
+}
+
 std::vector<Handle*> HandlePool::all() {
     const std::lock_guard guard(lock_);
     std::vector<Handle*> handles;

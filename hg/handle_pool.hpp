@@ -4,6 +4,7 @@
 // context's lock.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -27,6 +28,9 @@ class HandlePool {
     // refused it. Throws std::bad_alloc.
     Handle* take(Port& port, Hook hook = Hook::call);
     void give(Handle& handle) noexcept;
+    // The same for one whose user may still give a reference back that he does not have: it is not
+    // used again for long.
+    void set_aside(Handle& handle) noexcept;
 
     // The hook for handles that are taken from now on; nobody takes any meanwhile.
     void set_create(const Class::HandleCreate& create) noexcept { create_ = create; }
@@ -40,7 +44,9 @@ class HandlePool {
     na::util::OptionalLock lock_;
     // Guarded by lock_.
     Handle* free_[bulk::kRails] = {};
-    std::deque<Handle> handles_;  // which never moves them
+    std::array<Handle*, 64> aside_ = {};  // a ring
+    std::size_t next_aside_ = 0;          // the oldest
+    std::deque<Handle> handles_;          // which never moves them
 };
 
 }  // namespace hg

@@ -68,7 +68,8 @@ Status Loopback::forward(Handle& origin, std::size_t payload, Block* beyond,
         }
     }
     if (runs) {
-        // Read before: the target may be dispatched, answered and in its next life on another thread.
+        // Read before: the target may be dispatched, answered and in its next life on another
+        // thread.
         const bool one_way = origin.one_way_;
         t.arrived();
         if (one_way) {
@@ -76,7 +77,7 @@ Status Loopback::forward(Handle& origin, std::size_t payload, Block* beyond,
         }
     } else {
         t.one_way_ = true;  // nobody to answer
-        t.refs_.store(1, std::memory_order_relaxed);
+        t.refs_.store(Handle::kLibraryRef, std::memory_order_relaxed);
         t.stage_.store(Stage::answered, std::memory_order_release);
         t.unref();
         end(origin, origin.one_way_ ? Status::success : refused);

@@ -5,7 +5,7 @@
 // The program is asked in trigger, as all user code runs there, and says on any thread when it is
 // done. The sender learns that from the response (a request), or from an acknowledgement, as with
 // payloads beyond the eager size.
-#include <utility>
+#include <bit>
 
 #include "hg/context.hpp"
 #include "hg/handle.hpp"
@@ -21,14 +21,18 @@ using na::Status;
 // Inside handlers.
 void Handle::more_arrived() noexcept {
     if (info_.context->more_data_.acquire == nullptr) {
-        NA_LOG_WARNING(rpc,
-                       "RPC {:#x}: its request announces more data, which this program does not "
-                       "fetch (HG_Core_set_more_data_callback)",
-                       info_.id);
+        na::Counter& refused = port_->counters.more_refused;
+        refused.add();
+        if (std::has_single_bit(refused.get())) {
+            NA_LOG_WARNING(rpc,
+                           "RPC {:#x}: its request announces more data, which this program does "
+                           "not fetch (HG_Core_set_more_data_callback); {} such requests so far",
+                           info_.id, refused.get());
+        }
         reject_later(Status::opnotsupported);
         return;
     }
-    refs_.store(1, std::memory_order_relaxed);  // the library's: it is not the program's yet
+    refs_.store(kLibraryRef, std::memory_order_relaxed);  // it is not the program's yet
     stage_.store(Stage::answering, std::memory_order_release);
     finish(&Handle::acquire_input);
 }
@@ -83,15 +87,17 @@ void Handle::more_done(Status status) noexcept {
         stage_.store(Stage::answered, std::memory_order_release);
         unref();
     } else if (!one_way_) {
-        ref();  // dispatch()'s; the first becomes the program's
+        ref_user();  // the other is dispatch()'s
         hand_on();
     } else {
         // Its origin has no response to learn from. The reference of the sending becomes
         // dispatch()'s.
         dispatch_due_ = true;
-        if (!ok(send_response(Status::success, 0, {}, nullptr, 0))) {
+        ref_user();
+        if (ok(send_response(Status::success, 0, {}, nullptr, 0))) {
+            unref();
+        } else {
             dispatch_due_ = false;
-            ref();
             hand_on();
         }
     }

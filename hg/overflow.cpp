@@ -175,7 +175,7 @@ void Handle::input_pulled(Completion& c) {
     }
     // Its origin has no response to learn from that its buffer is free.
     h.dispatch_due_ = true;
-    h.refs_.store(1, std::memory_order_relaxed);  // that of the sending is the second
+    h.refs_.store(kUserRef, std::memory_order_relaxed);  // that of the sending becomes dispatch()'s
     h.stage_.store(Stage::answering, std::memory_order_release);
     if (!ok(h.send_response(Status::success, 0, {}, nullptr, 0))) {
         h.dispatch_due_ = false;
@@ -211,6 +211,12 @@ void Handle::output_pulled(Completion& c) {
 // Tells the target that its buffer is free, and then the user.
 void Handle::acknowledge() noexcept {
     ack_wanted_ = false;
+    Ack none = Ack::none;
+    if (!ack_.compare_exchange_strong(none, Ack::sent, std::memory_order_seq_cst) &&
+        none == Ack::given_up) {
+        forward_ended();
+        return;
+    }
     if (!ok(send_ack(status_.load(std::memory_order_relaxed), &Handle::on_ack_sent))) {
         forward_ended();
     }
@@ -227,9 +233,19 @@ Status Handle::send_ack(Status code, na::Operation::Handler handler) noexcept {
                             headroom + wire::kResponseSize, kit_->region);
 }
 
-void Handle::on_ack_sent(na::Operation& op, const na::Outcome&) noexcept {
+void Handle::on_ack_sent(na::Operation& op, const na::Outcome& o) noexcept {
+    Handle& h = of(op);
+    if (o.status == Status::canceled && h.ack_.load(std::memory_order_seq_cst) == Ack::sent) {
+        // By a cancel() that looked before there was an acknowledgement, and meant the RPC.
+        h.defer(&Handle::repeat_ack);
+        return;
+    }
     // Where it could not be sent, the target learns from the same cause.
-    of(op).forward_ended();
+    h.forward_ended();
+}
+
+void Handle::repeat_ack(Completion& c) {
+    of(c).acknowledge();
 }
 
 }  // namespace hg

@@ -146,7 +146,7 @@ void Handle::take_request(std::span<std::byte> message) noexcept {
 // The request is complete. The references are the user's, who destroys the handle, and that of
 // dispatch().
 void Handle::arrived() noexcept {
-    refs_.store(2, std::memory_order_relaxed);
+    refs_.store(kUserRef + kLibraryRef, std::memory_order_relaxed);
     hand_on();
 }
 
@@ -166,7 +166,7 @@ void Handle::reject(Completion& c) {
     Handle& h = of(c);
     Context& context = *h.info_.context;
     const Status code = h.status_.load(std::memory_order_relaxed);
-    h.refs_.store(1, std::memory_order_relaxed);
+    h.refs_.store(kLibraryRef, std::memory_order_relaxed);
     h.stage_.store(Stage::answering, std::memory_order_release);
     // A one-way request has nobody who waits, unless its origin waits for the acknowledgement of
     // its payload.

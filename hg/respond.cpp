@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Target: the response, and its way to the user's callback.
+#include <algorithm>
+
 #include "hg/context.hpp"
 #include "hg/handle.hpp"
 #include "hg/loopback.hpp"
@@ -23,6 +25,8 @@ Status Handle::claim_response() noexcept {
 Status Handle::send_response(Status code, std::size_t payload, const Callback& callback,
                              Block* beyond, std::size_t beyond_size, bool more) noexcept {
     callback_ = callback;
+    sent_ = beyond != nullptr ? beyond_size
+                              : payload - std::min(payload, info_.cls->offset(Lane::expected));
     status_.store(Status::success, std::memory_order_relaxed);
     if (looped_) {
         if (more) {
@@ -78,7 +82,8 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
         output_block_ = nullptr;  // the caller's again
         ack_awaited_ = false;
         unclaim_response();
-        refs_.fetch_sub(1, std::memory_order_relaxed);  // never the last: the caller has one
+        refs_.fetch_sub(kLibraryRef,
+                        std::memory_order_relaxed);  // never the last: the caller has one
         return s;
     }
     Context& context = *info_.context;
@@ -89,7 +94,8 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
         }
     }
     if (acked) [[unlikely]] {
-        context.unacked_.add(*this, beyond == nullptr ? 0 : beyond->size);
+        // What the program keeps for one that is fetched by other means is not known here.
+        context.unacked_.add(*this, beyond == nullptr ? port_->size(Lane::expected) : beyond->size);
         while (Handle* oldest = context.unacked_.excess()) {
             oldest->give_up_response();
             oldest->unref();

@@ -152,10 +152,10 @@ HG_PUBLIC hg_context_t* HG_Context_create(hg_class_t* hg_class) HG_WARN_UNUSED_R
 HG_PUBLIC hg_context_t* HG_Context_create_id(hg_class_t* hg_class,
                                              uint8_t id) HG_WARN_UNUSED_RESULT;
 
-/* Destroys a context. It stops accepting requests, cancels RPCs and bulk transfers that it has in
- * flight (their callbacks get HG_CANCELED, from HG_Trigger as always), and gives responses a bounded
- * time (seconds) to leave. HG_BUSY: handles of the user, or callbacks not yet triggered, remain; the
- * context stays and may be progressed, triggered and destroyed again. */
+/* Destroys a context, not from callbacks. It stops accepting requests, cancels what is in flight
+ * (RPC and bulk callbacks get HG_CANCELED), runs what callbacks are due, and gives responses, and
+ * threads that still have handles, a bounded time (seconds). HG_BUSY: handles of the user remain;
+ * the context stays and may be progressed, triggered and destroyed again. */
 HG_PUBLIC hg_return_t HG_Context_destroy(hg_context_t* context);
 
 /* Stops accepting requests, ahead of HG_Context_destroy; requests that have arrived stay.
@@ -282,8 +282,8 @@ HG_PUBLIC hg_return_t HG_Create(hg_context_t* context, hg_addr_t addr, hg_id_t i
 HG_PUBLIC hg_return_t HG_Destroy(hg_handle_t handle);
 
 /* Changes address and RPC of a handle that is not in flight; HG_ADDR_NULL and 0 keep what is set.
- * Data set with HG_Set_data is released, the target id becomes 0. HG_BUSY: in flight. HG_NOENTRY:
- * id not registered. HG_INVALID_ARG: address of another class. */
+ * What was received is released, the target id becomes 0; data of HG_Set_data stay. HG_BUSY: in
+ * flight. HG_NOENTRY: id not registered. HG_INVALID_ARG: address of another class. */
 HG_PUBLIC hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id);
 
 /* One more reference, given back with HG_Destroy. */
@@ -295,9 +295,9 @@ HG_PUBLIC int32_t HG_Ref_get(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 /* Where and what the handle is; valid as long as the handle. NULL for HG_HANDLE_NULL. */
 HG_PUBLIC const struct hg_info* HG_Get_info(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
-/* Attaches a pointer to a handle. free_callback (may be NULL) gets it when the handle goes, is
- * reset, or (at a target) is reused for the next request; a pointer that is replaced is not freed.
- */
+/* Attaches a pointer to a handle. free_callback (may be NULL) gets it when the handle goes, or (at
+ * a target) is reused for the next request. A pointer that is replaced is not freed. HG_Reset keeps
+ * it. */
 HG_PUBLIC hg_return_t HG_Set_data(hg_handle_t handle, void* data, void (*free_callback)(void*));
 
 /* The pointer; NULL if there is none, or for HG_HANDLE_NULL. */
@@ -308,7 +308,7 @@ HG_PUBLIC hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
 
 /* ---- Structures of a handle ----------------------------------------------------------------- */
 
-/* Bytes of encoded input (output) received, however they travelled; 0 for HG_HANDLE_NULL. */
+/* Bytes of encoded input (output) of the last RPC, received or sent; 0 for HG_HANDLE_NULL. */
 HG_PUBLIC hg_size_t HG_Get_input_payload_size(hg_handle_t handle);
 HG_PUBLIC hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
 
@@ -330,9 +330,9 @@ HG_PUBLIC hg_return_t HG_Get_output(hg_handle_t handle, void* out_struct);
 HG_PUBLIC hg_return_t HG_Free_output(hg_handle_t handle, void* out_struct);
 
 /* Raw access, for programs without procs. The input (output) buffer of the handle from the
- * program's reserved bytes on, and its size in bytes: before HG_Forward (HG_Respond) to write to;
- * at the target (origin) to read, where the size is that of what was received. The buffer is the
- * handle's. */
+ * program's reserved bytes on, and its size in bytes (NULL: not wanted): before HG_Forward
+ * (HG_Respond) to write to; at the target (origin) to read, where the size is that of what was
+ * received. The buffer is the handle's. */
 HG_PUBLIC hg_return_t HG_Get_input_buf(hg_handle_t handle, void** in_buf_p,
                                        hg_size_t* in_buf_size_p);
 HG_PUBLIC hg_return_t HG_Get_output_buf(hg_handle_t handle, void** out_buf_p,

@@ -108,9 +108,9 @@ HG_PUBLIC void HG_Core_cleanup(void);
  * (HG_Core_get_input, HG_Core_get_output), and calls `done` with the handle exactly once, then or
  * later, on any thread. With done(handle, HG_SUCCESS) the RPC callback (forward callback) is run
  * next; another code ends the RPC: at a target it is sent to the origin and the RPC callback does
- * not run, at an origin the forward callback gets it. A code other than HG_SUCCESS that `acquire`
- * returns does the same, and `done` must not be called then. The sender of such a response hears
- * through its respond callback when `done` was called.
+ * not run, at an origin the forward callback gets it; so does a code other than HG_SUCCESS that
+ * `acquire` returns, and `done` must not be called then. The sender of such a response hears when
+ * `done` was called (respond callback). `done` has to return before the context is destroyed.
  *
  * `release` (may be NULL) is called once for each handle for which `acquire` was called, when its
  * RPC is over: before the handle is used again, or goes.
@@ -309,7 +309,7 @@ HG_PUBLIC const void* HG_Core_get_rpc_data(hg_core_handle_t handle) HG_WARN_UNUS
  * HG_INVALID_ARG: a target's handle. */
 HG_PUBLIC hg_return_t HG_Core_set_target_id(hg_core_handle_t handle, uint8_t id);
 
-/* Bytes of input (output) received; 0 for HG_CORE_HANDLE_NULL, or if there are none. */
+/* Bytes of input (output) of the last RPC, received or sent; 0 for HG_CORE_HANDLE_NULL. */
 HG_PUBLIC size_t HG_Core_get_input_payload_size(hg_core_handle_t handle);
 HG_PUBLIC size_t HG_Core_get_output_payload_size(hg_core_handle_t handle);
 

@@ -1,35 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Address functions of mercury.h.
 #include <cstring>
-#include <memory>
 
-#include "hg/c_api/handles.hpp"
+#include "hg/c_api/family.hpp"
 
 using namespace hg;
 using hg::c_api::code;
 using hg::c_api::core;
-
-namespace {
-
-// HG_Addr_lookup1: the lookup is over, its callback waits for trigger.
-struct Lookup final : Completion {
-    hg_cb_t callback = nullptr;
-    void* arg = nullptr;
-    na::Status status = na::Status::success;
-    AddressRef address;
-};
-
-void run_lookup(Completion& c) {
-    const std::unique_ptr<Lookup> lookup(static_cast<Lookup*>(&c));
-    struct hg_cb_info info = {};
-    info.arg = lookup->arg;
-    info.type = HG_CB_LOOKUP;
-    info.ret = code(lookup->status);
-    info.info.lookup.addr = c_api::handle(lookup->address.release());
-    (void)lookup->callback(&info);
-}
-
-}  // namespace
 
 extern "C" {
 
@@ -38,25 +15,10 @@ hg_return_t HG_Addr_lookup1(hg_context_t* context, hg_cb_t callback, void* arg, 
     HG_C_REQUIRE(context != nullptr, addr, "context is NULL");
     HG_C_REQUIRE(callback != nullptr, addr, "callback is NULL");
     HG_C_REQUIRE(name != nullptr, addr, "name is NULL");
-    try {
-        auto lookup = std::make_unique<Lookup>();
-        lookup->run = run_lookup;
-        lookup->callback = callback;
-        lookup->arg = arg;
-        if (auto address = core(context)->cls().lookup(name); address) {
-            lookup->address = std::move(*address);
-        } else {
-            lookup->status = address.status();
-            (void)c_api::failed<na::log::Outlet::addr>(address.error());
-        }
-        if (op_id_p != nullptr && op_id_p != HG_OP_ID_IGNORE) {
-            *op_id_p = HG_OP_ID_NULL;
-        }
-        core(context)->complete(*lookup.release());
-        return HG_SUCCESS;
-    } catch (const std::bad_alloc&) {
-        return HG_NOMEM;
+    if (op_id_p != nullptr && op_id_p != HG_OP_ID_IGNORE) {
+        *op_id_p = HG_OP_ID_NULL;
     }
+    return c_api::look_up<c_api::Plain>(*core(context), callback, arg, name);
 }
 
 hg_return_t HG_Addr_lookup2(hg_class_t* hg_class, const char* name, hg_addr_t* addr_p) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Addresses, handles, forward and respond of mercury_core.h.
 #include <cstddef>
-#include <memory>
 
-#include "hg/c_api/core_handles.hpp"
+#include "hg/c_api/family.hpp"
 #include "hg/wire.hpp"
 #include "na/c_api/handles.hpp"
 
@@ -27,49 +26,6 @@ static_assert(wire::kRequestSize == 24 && wire::kResponseSize == 16);
 
 namespace {
 
-// HG_Core_addr_lookup1: the lookup is over, its callback waits for trigger.
-struct Lookup final : Completion {
-    hg_core_cb_t callback = nullptr;
-    void* arg = nullptr;
-    Status status = Status::success;
-    AddressRef address;
-};
-
-void run_lookup(Completion& c) {
-    const std::unique_ptr<Lookup> lookup(static_cast<Lookup*>(&c));
-    struct hg_core_cb_info info = {};
-    info.arg = lookup->arg;
-    info.type = HG_CB_LOOKUP;
-    info.ret = code(lookup->status);
-    info.info.lookup.addr = core_handle(lookup->address.release());
-    (void)lookup->callback(&info);
-}
-
-void run_forward(Handle& h, Status status, Callback::Opaque user, void* arg) {
-    struct hg_core_cb_info info = {};
-    info.info.forward.handle = core_handle(&h);
-    info.arg = arg;
-    info.type = HG_CB_FORWARD;
-    info.ret = code(status);
-    (void)reinterpret_cast<hg_core_cb_t>(user)(&info);
-}
-
-void run_respond(Handle& h, Status status, Callback::Opaque user, void* arg) {
-    struct hg_core_cb_info info = {};
-    info.info.respond.handle = core_handle(&h);
-    info.arg = arg;
-    info.type = HG_CB_RESPOND;
-    info.ret = code(status);
-    (void)reinterpret_cast<hg_core_cb_t>(user)(&info);
-}
-
-Callback callback_of(void (*run)(Handle&, Status, Callback::Opaque, void*), hg_core_cb_t user,
-                     void* arg) noexcept {
-    return user == nullptr
-               ? Callback{}
-               : Callback{.run = run, .user = reinterpret_cast<Callback::Opaque>(user), .arg = arg};
-}
-
 hg_return_t too_large(hg_size_t payload, std::size_t room) noexcept {
     NA_LOG_ERROR(rpc, "a payload of {} bytes: the buffer has {}", payload, room);
     return HG_MSGSIZE;
@@ -87,25 +43,10 @@ hg_return_t HG_Core_addr_lookup1(hg_core_context_t* context, hg_core_cb_t callba
     HG_C_REQUIRE(context != nullptr, addr, "context is NULL");
     HG_C_REQUIRE(callback != nullptr, addr, "callback is NULL");
     HG_C_REQUIRE(name != nullptr, addr, "name is NULL");
-    try {
-        auto lookup = std::make_unique<Lookup>();
-        lookup->run = run_lookup;
-        lookup->callback = callback;
-        lookup->arg = arg;
-        if (auto address = core(plain(context))->cls().lookup(name); address) {
-            lookup->address = std::move(*address);
-        } else {
-            lookup->status = address.status();
-            (void)c_api::failed<na::log::Outlet::addr>(address.error());
-        }
-        if (op_id != nullptr && op_id != HG_CORE_OP_ID_IGNORE) {
-            *op_id = HG_CORE_OP_ID_NULL;
-        }
-        core(plain(context))->complete(*lookup.release());
-        return HG_SUCCESS;
-    } catch (const std::bad_alloc&) {
-        return HG_NOMEM;
+    if (op_id != nullptr && op_id != HG_CORE_OP_ID_IGNORE) {
+        *op_id = HG_CORE_OP_ID_NULL;
     }
+    return c_api::look_up<c_api::Core>(*core(plain(context)), callback, arg, name);
 }
 
 hg_return_t HG_Core_addr_lookup2(hg_core_class_t* hg_core_class, const char* name,
@@ -276,11 +217,11 @@ hg_return_t HG_Core_forward(hg_core_handle_t handle, hg_core_cb_t callback, void
     Status s = h.claim();
     if (ok(s)) [[likely]] {
         s = h.forward(static_cast<std::size_t>(payload_size),
-                      callback_of(run_forward, callback, arg), nullptr, 0,
+                      c_api::on_forward<c_api::Core>(callback, arg), nullptr, 0,
                       (flags & HG_CORE_MORE_DATA) != 0);
     }
-    if (!ok(s) && s != Status::hostunreach) [[unlikely]] {
-        NA_LOG_ERROR(rpc, "cannot forward RPC {:#x}: {}", h.info().id, to_string(s));
+    if (!ok(s)) [[unlikely]] {
+        c_api::cannot_forward(h, s);
     }
     return code(s);
 }
@@ -296,11 +237,11 @@ hg_return_t HG_Core_respond(hg_core_handle_t handle, hg_core_cb_t callback, void
     Status s = h.claim_response();
     if (ok(s)) [[likely]] {
         s = h.respond(static_cast<std::size_t>(payload_size),
-                      callback_of(run_respond, callback, arg), nullptr, 0,
+                      c_api::on_respond<c_api::Core>(callback, arg), nullptr, 0,
                       (flags & HG_CORE_MORE_DATA) != 0);
     }
-    if (!ok(s) && s != Status::hostunreach) [[unlikely]] {
-        NA_LOG_ERROR(rpc, "cannot respond to RPC {:#x}: {}", h.info().id, to_string(s));
+    if (!ok(s)) [[unlikely]] {
+        c_api::cannot_respond(h, s);
     }
     return code(s);
 }

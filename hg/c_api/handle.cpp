@@ -42,7 +42,7 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
     try {
         const Status s = c_api::decode(h, proc, structure, payload, offset);
         if (ok(s)) [[likely]] {
-            h.ref();
+            h.ref_user();
         }
         return code(s);
     } catch (const std::bad_alloc&) {
@@ -57,7 +57,7 @@ hg_return_t free_structure(Handle& h, hg_proc_cb_t proc, void* structure) {
     }
     try {
         const Status s = c_api::free(h, proc, structure);
-        HG_C_REQUIRE(h.unref(), rpc, "the structure was freed already");
+        HG_C_REQUIRE(h.unref_user(), rpc, "the structure was freed already");
         return code(s);
     } catch (const std::bad_alloc&) {
         return HG_NOMEM;
@@ -66,7 +66,9 @@ hg_return_t free_structure(Handle& h, hg_proc_cb_t proc, void* structure) {
 
 hg_return_t give(std::span<std::byte> bytes, void** buf_p, hg_size_t* size_p) noexcept {
     *buf_p = bytes.data();
-    *size_p = bytes.size();
+    if (size_p != nullptr) {
+        *size_p = bytes.size();
+    }
     return HG_SUCCESS;
 }
 
@@ -93,7 +95,7 @@ hg_return_t HG_Destroy(hg_handle_t handle) {
     if (handle == HG_HANDLE_NULL) {
         return HG_SUCCESS;
     }
-    HG_C_REQUIRE(core(handle)->unref(), rpc, "the handle was destroyed already");
+    HG_C_REQUIRE(core(handle)->unref_user(), rpc, "the handle was destroyed already");
     return HG_SUCCESS;
 }
 
@@ -116,7 +118,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id) {
 
 hg_return_t HG_Ref_incr(hg_handle_t handle) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
-    core(handle)->ref();
+    core(handle)->ref_user();
     return HG_SUCCESS;
 }
 
@@ -151,15 +153,19 @@ hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id) {
 // ------------------------------------------------------------------------------------------------------
 
 hg_size_t HG_Get_input_payload_size(hg_handle_t handle) {
-    return handle == HG_HANDLE_NULL
-               ? 0
-               : core(handle)->input().size(core(handle)->info().cls->offset(Lane::unexpected));
+    if (handle == HG_HANDLE_NULL) {
+        return 0;
+    }
+    const Handle& h = *core(handle);
+    return h.is_target() ? h.input().size(h.info().cls->offset(Lane::unexpected)) : h.sent();
 }
 
 hg_size_t HG_Get_output_payload_size(hg_handle_t handle) {
-    return handle == HG_HANDLE_NULL
-               ? 0
-               : core(handle)->output().size(core(handle)->info().cls->offset(Lane::expected));
+    if (handle == HG_HANDLE_NULL) {
+        return 0;
+    }
+    const Handle& h = *core(handle);
+    return h.is_target() ? h.sent() : h.output().size(h.info().cls->offset(Lane::expected));
 }
 
 hg_return_t HG_Get_input(hg_handle_t handle, void* in_struct) {
@@ -198,8 +204,7 @@ hg_return_t HG_Free_output(hg_handle_t handle, void* out_struct) {
 
 hg_return_t HG_Get_input_buf(hg_handle_t handle, void** in_buf_p, hg_size_t* in_buf_size_p) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
-    HG_C_REQUIRE(in_buf_p != nullptr && in_buf_size_p != nullptr, rpc,
-                 "in_buf_p or in_buf_size_p is NULL");
+    HG_C_REQUIRE(in_buf_p != nullptr, rpc, "in_buf_p is NULL");
     const Handle& h = *core(handle);
     if (!h.is_target()) {
         return give(h.input_space(), in_buf_p, in_buf_size_p);
@@ -220,8 +225,7 @@ hg_return_t HG_Release_input_buf(hg_handle_t handle) {
 
 hg_return_t HG_Get_output_buf(hg_handle_t handle, void** out_buf_p, hg_size_t* out_buf_size_p) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
-    HG_C_REQUIRE(out_buf_p != nullptr && out_buf_size_p != nullptr, rpc,
-                 "out_buf_p or out_buf_size_p is NULL");
+    HG_C_REQUIRE(out_buf_p != nullptr, rpc, "out_buf_p is NULL");
     const Handle& h = *core(handle);
     if (h.is_target()) {
         return give(h.output_space(), out_buf_p, out_buf_size_p);
@@ -235,16 +239,14 @@ hg_return_t HG_Get_output_buf(hg_handle_t handle, void** out_buf_p, hg_size_t* o
 
 hg_return_t HG_Get_input_extra_buf(hg_handle_t handle, void** in_buf_p, hg_size_t* in_buf_size_p) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
-    HG_C_REQUIRE(in_buf_p != nullptr && in_buf_size_p != nullptr, rpc,
-                 "in_buf_p or in_buf_size_p is NULL");
+    HG_C_REQUIRE(in_buf_p != nullptr, rpc, "in_buf_p is NULL");
     return give(core(handle)->input().beyond, in_buf_p, in_buf_size_p);
 }
 
 hg_return_t HG_Get_output_extra_buf(hg_handle_t handle, void** out_buf_p,
                                     hg_size_t* out_buf_size_p) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
-    HG_C_REQUIRE(out_buf_p != nullptr && out_buf_size_p != nullptr, rpc,
-                 "out_buf_p or out_buf_size_p is NULL");
+    HG_C_REQUIRE(out_buf_p != nullptr, rpc, "out_buf_p is NULL");
     return give(core(handle)->output().beyond, out_buf_p, out_buf_size_p);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Forward, respond and cancel of mercury.h.
 #include "hg/c_api/codec.hpp"
-#include "hg/c_api/handles.hpp"
+#include "hg/c_api/family.hpp"
 
 using namespace hg;
 using hg::c_api::code;
@@ -11,39 +11,18 @@ using na::Status;
 
 namespace {
 
-void run_forward(Handle& h, Status status, Callback::Opaque user, void* arg) {
-    struct hg_cb_info info = {};
-    info.info.forward.handle = c_api::handle(&h);
-    info.arg = arg;
-    info.type = HG_CB_FORWARD;
-    info.ret = code(status);
-    (void)reinterpret_cast<hg_cb_t>(user)(&info);
-}
-
-void run_respond(Handle& h, Status status, Callback::Opaque user, void* arg) {
-    struct hg_cb_info info = {};
-    info.info.respond.handle = c_api::handle(&h);
-    info.arg = arg;
-    info.type = HG_CB_RESPOND;
-    info.ret = code(status);
-    (void)reinterpret_cast<hg_cb_t>(user)(&info);
-}
-
-Callback callback_of(void (*run)(Handle&, Status, Callback::Opaque, void*), hg_cb_t user,
-                     void* arg) noexcept {
-    return user == nullptr
-               ? Callback{}
-               : Callback{.run = run, .user = reinterpret_cast<Callback::Opaque>(user), .arg = arg};
-}
-
 const char* why_not_forward(Status s) noexcept {
     switch (s) {
         case Status::busy:
             return "the handle's last RPC is in flight";
         case Status::fault:
             return "the RPC is no longer registered";
-        default:
+        case Status::opnotsupported:
+            return "with HG_CORE_MORE_DATA it goes to another process only";
+        case Status::invalid_arg:
             return "no address or no RPC is set, or the handle is a target's";
+        default:
+            return to_string(s);
     }
 }
 
@@ -52,9 +31,11 @@ const char* why_not_respond(Status s) noexcept {
         case Status::busy:
             return "it was responded to already";
         case Status::opnotsupported:
-            return "it is one-way";
-        default:
+            return "it is one-way, or, with HG_CORE_MORE_DATA, from this process";
+        case Status::invalid_arg:
             return "the handle is an origin's";
+        default:
+            return to_string(s);
     }
 }
 
@@ -72,7 +53,7 @@ void say_unreachable(const Handle& h) noexcept {
 Status forward(Handle& h, const Callback& callback, void* in_struct) {
     Status s = h.claim();
     if (!ok(s)) [[unlikely]] {
-        NA_LOG_ERROR(rpc, "cannot forward RPC {:#x}: {}", h.info().id, why_not_forward(s));
+        c_api::cannot_forward(h, s);
         return s;
     }
     c_api::Encoded e;
@@ -92,7 +73,7 @@ Status forward(Handle& h, const Callback& callback, void* in_struct) {
     if (!ok(s)) [[unlikely]] {
         context.overflow().give(e.beyond);
         if (s == Status::hostunreach) {
-            say_unreachable(h);
+            c_api::cannot_forward(h, s);
         }
     }
     return s;
@@ -101,7 +82,7 @@ Status forward(Handle& h, const Callback& callback, void* in_struct) {
 Status respond(Handle& h, const Callback& callback, void* out_struct) {
     Status s = h.claim_response();
     if (!ok(s)) [[unlikely]] {
-        NA_LOG_ERROR(rpc, "cannot respond to RPC {:#x}: {}", h.info().id, why_not_respond(s));
+        c_api::cannot_respond(h, s);
         return s;
     }
     c_api::Encoded e;
@@ -126,16 +107,30 @@ Status respond(Handle& h, const Callback& callback, void* out_struct) {
 
 }  // namespace
 
+void c_api::cannot_forward(const Handle& h, Status why) noexcept {
+    if (why == Status::hostunreach) {
+        say_unreachable(h);
+    } else {
+        NA_LOG_ERROR(rpc, "cannot forward RPC {:#x}: {}", h.info().id, why_not_forward(why));
+    }
+}
+
+void c_api::cannot_respond(const Handle& h, Status why) noexcept {
+    if (why != Status::hostunreach) {
+        NA_LOG_ERROR(rpc, "cannot respond to RPC {:#x}: {}", h.info().id, why_not_respond(why));
+    }
+}
+
 extern "C" {
 
 hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void* arg, void* in_struct) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
-    return code(forward(*core(handle), callback_of(run_forward, callback, arg), in_struct));
+    return code(forward(*core(handle), c_api::on_forward<c_api::Plain>(callback, arg), in_struct));
 }
 
 hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void* arg, void* out_struct) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
-    return code(respond(*core(handle), callback_of(run_respond, callback, arg), out_struct));
+    return code(respond(*core(handle), c_api::on_respond<c_api::Plain>(callback, arg), out_struct));
 }
 
 hg_return_t HG_Respond_error(hg_handle_t handle, hg_cb_t callback, void* arg, hg_return_t ret) {
@@ -145,10 +140,11 @@ hg_return_t HG_Respond_error(hg_handle_t handle, hg_cb_t callback, void* arg, hg
     Handle& h = *core(handle);
     const Status s = h.claim_response();
     if (!ok(s)) {
-        NA_LOG_ERROR(rpc, "cannot respond to RPC {:#x}: {}", h.info().id, why_not_respond(s));
+        c_api::cannot_respond(h, s);
         return code(s);
     }
-    return code(h.respond_error(c_api::status(ret), callback_of(run_respond, callback, arg)));
+    return code(
+        h.respond_error(c_api::status(ret), c_api::on_respond<c_api::Plain>(callback, arg)));
 }
 
 hg_return_t HG_Cancel(hg_handle_t handle) {

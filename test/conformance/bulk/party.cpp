@@ -23,8 +23,16 @@ Node::~Node() {
 }
 
 void Node::close() {
+    close_context();
+    close_class();
+}
+
+void Node::close_context() {
     PARTY_REQUIRE(HG_Context_destroy(context_) == HG_SUCCESS);
     context_ = nullptr;
+}
+
+void Node::close_class() {
     PARTY_REQUIRE(HG_Finalize(cls_) == HG_SUCCESS);
     cls_ = nullptr;
 }

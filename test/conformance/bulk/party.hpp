@@ -33,6 +33,8 @@ class Node {
     void pump() const;
     // Everything has to be released by now.
     void close();
+    void close_context();
+    void close_class();
 
  private:
     hg_class_t* cls_ = nullptr;

@@ -3,6 +3,7 @@
 // payloads as bytes, and messages whose receiver fetches more.
 #include <catch2/catch.hpp>
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "mercury.h"
 #include "mercury_core.h"
 #include "support/options.hpp"
 #include "support/until.hpp"
@@ -99,6 +101,7 @@ class Core {
     unsigned one_way = 0;
     unsigned acquired = 0;
     unsigned released = 0;
+    hg_core_addr_t released_addr = HG_CORE_ADDR_NULL;  // the last one's, when it was
     unsigned responses_left = 0;
     hg_return_t respond_ret = HG_RETURN_MAX;
     hg_return_t fetch_ret = HG_SUCCESS;  // what becomes of the fetching
@@ -133,7 +136,10 @@ class Core {
         }
         return HG_SUCCESS;
     }
-    static void release(hg_core_handle_t h) { ++of(h).released; }
+    static void release(hg_core_handle_t h) {
+        ++of(h).released;
+        of(h).released_addr = HG_Core_get_info(h)->addr;
+    }
     static hg_return_t respond(hg_core_handle_t h, const void* bytes, hg_size_t size,
                                std::uint8_t flags) {
         void* out = nullptr;
@@ -478,6 +484,76 @@ TEST_CASE("core: the sender of a response hears when the rest of it was fetched"
     }
     CHECK(a.acquired == 2);
     CHECK(a.released == 1);  // the last goes with its handle
+}
+
+TEST_CASE("core: what was fetched is released before its handle is another RPC's") {
+    Core a({.listen = false, .fetches = true});
+    Core b({});
+    Core c({});
+    hg_core_addr_t other = HG_CORE_ADDR_NULL;
+    REQUIRE(HG_Core_addr_lookup2(a.cls, c.uri().c_str(), &other) == HG_SUCCESS);
+    {
+        Call call(a, b, kLarge);
+        a.fetch_at_once = true;
+        REQUIRE(call.forward("") == HG_SUCCESS);
+        CHECK(call.wait() == HG_SUCCESS);
+        CHECK(a.released == 0);
+        CHECK(HG_Core_reset(call.handle, other, 12345) == HG_NOENTRY);  // nothing has changed
+        CHECK(a.released == 0);
+        const hg_core_addr_t before = HG_Core_get_info(call.handle)->addr;
+        REQUIRE(HG_Core_reset(call.handle, other, kEcho) == HG_SUCCESS);
+        CHECK(a.released == 1);
+        CHECK(a.released_addr == before);
+        CHECK(HG_Core_get_info(call.handle)->addr != before);
+        REQUIRE(call.until([&] { return b.responses_left == 1; }));
+    }
+    CHECK(a.released == 1);
+    CHECK(HG_Core_addr_free(other) == HG_SUCCESS);
+}
+
+TEST_CASE("core: who cancels late does not keep the sender of a response waiting") {
+    Core a({.listen = false, .fetches = true});
+    Core b({});
+    Call call(a, b, kLarge);
+    for (unsigned i = 1; i <= 200 / support::kSlow; ++i) {
+        REQUIRE(call.forward("") == HG_SUCCESS);
+        REQUIRE(call.until([&] { return a.fetching != HG_CORE_HANDLE_NULL; }));
+        std::atomic<bool> stop{false};
+        std::thread canceler([&] {
+            do {
+                HG_Core_cancel(call.handle);
+            } while (!stop);
+        });
+        a.fetched(std::exchange(a.fetching, HG_CORE_HANDLE_NULL), HG_SUCCESS);
+        const bool heard = call.until([&] { return call.count != 0 && b.responses_left == i; });
+        stop = true;
+        canceler.join();
+        REQUIRE(heard);
+        REQUIRE(call.ret == HG_SUCCESS);
+        REQUIRE(b.respond_ret == HG_SUCCESS);
+    }
+}
+
+TEST_CASE("core: who is not there is named") {
+    Core a({.listen = false});
+    auto b = std::make_unique<Core>(Core::Settings{});
+    const std::string uri = b->uri();
+    auto call = std::make_unique<Call>(a, *b, kEcho);
+    REQUIRE(call->forward("") == HG_SUCCESS);
+    CHECK(call->wait() == HG_SUCCESS);
+    b.reset();
+    hg_return_t ret = HG_SUCCESS;
+    for (unsigned i = 0; i < 2 && ret == HG_SUCCESS; ++i) {
+        ret = call->forward("");
+        if (ret == HG_SUCCESS) {  // not known yet
+            REQUIRE(support::until([&] { return call->count != 0; }, [&] { a.pump(); }));
+            CHECK(call->ret == HG_HOSTUNREACH);
+        }
+    }
+    if (ret != HG_SUCCESS) {
+        CHECK(ret == HG_HOSTUNREACH);
+        CHECK(std::string(HG_Get_last_error()).find(uri) != std::string::npos);
+    }
 }
 
 TEST_CASE("core: another thread says that the rest was fetched") {

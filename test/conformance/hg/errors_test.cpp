@@ -38,6 +38,35 @@ TEST_CASE("the code of a handler that fails reaches the caller") {
     CHECK(pair.run(drop, 1) == HG_OTHER_ERROR);
 }
 
+TEST_CASE("a target that destroys its handle once too often takes nobody else's reference") {
+    Pair pair;
+    static hg_return_t second;
+    // As programs do that give up the reference of a response that they do not send.
+    const auto twice = [](hg_handle_t h) {
+        const hg_return_t first = HG_Destroy(h);
+        second = HG_Destroy(h);
+        return first;
+    };
+    for (const hg_id_t id : {pair.a.unserved, pair.a.note}) {
+        REQUIRE(HG_Register(pair.b.cls(), id, nullptr, nullptr, twice) == HG_SUCCESS);
+    }
+    REQUIRE(HG_Registered_disable_response(pair.b.cls(), pair.b.note, 1) == HG_SUCCESS);
+    Call call(pair.a, pair.to_b, pair.a.unserved);
+    Call note(pair.a, pair.to_b, pair.a.note);
+    Call empty(pair.a, pair.to_b, pair.a.empty);
+    for (unsigned i = 0; i < 100; ++i) {
+        second = HG_RETURN_MAX;
+        CHECK(pair.run(call) == HG_OTHER_ERROR);
+        CHECK(second == HG_INVALID_ARG);
+        second = HG_RETURN_MAX;
+        Blob in = blob(i, 10);
+        CHECK(pair.run(note, in) == HG_SUCCESS);
+        REQUIRE(support::until([&] { return second != HG_RETURN_MAX; }, [&] { pair.pump(); }));
+        CHECK(second == HG_INVALID_ARG);
+        CHECK(pair.run(empty) == HG_SUCCESS);
+    }
+}
+
 TEST_CASE("a target answers with a code, then and later") {
     Pair pair;
     Call call(pair.a, pair.to_b, pair.a.hold);

@@ -196,6 +196,7 @@ TEST_CASE("respond callbacks come once, and may come after the handle was destro
     Blob out = blob(1, 1);
     REQUIRE(HG_Respond(held[0], on_responded, &seen, &out) == HG_SUCCESS);
     CHECK(HG_Respond(held[0], on_responded, &seen, &out) == HG_BUSY);
+    CHECK(HG_Get_output_payload_size(held[0]) == 17);
     const hg_handle_t handle = held[0];
     HG_Destroy(held[0]);
     held.clear();
@@ -257,7 +258,27 @@ TEST_CASE("the user's bytes at the start of messages travel untouched") {
         CHECK(room >= 16);
         CHECK(std::memcmp(buf, "and sixteen back", 16) == 0);
         CHECK(HG_Get_output_payload_size(call.handle()) == size + 16);
+        CHECK(HG_Get_input_payload_size(call.handle()) == 8);
     }
+}
+
+TEST_CASE("both ends know how large the structures were") {
+    Pair pair;
+    Call call(pair.a, pair.to_b, pair.a.echo);
+    CHECK(HG_Get_input_payload_size(call.handle()) == 0);
+    for (const std::size_t size : {0, 10, 50000}) {
+        Blob in = blob(1, size);
+        REQUIRE(pair.run(call, in) == HG_SUCCESS);
+        CHECK(HG_Get_input_payload_size(call.handle()) == size + 16);
+        CHECK(HG_Get_output_payload_size(call.handle()) == size + 16);
+    }
+    REQUIRE(HG_Reset(call.handle(), HG_ADDR_NULL, pair.a.empty) == HG_SUCCESS);
+    CHECK(HG_Get_input_payload_size(call.handle()) == 0);
+    call.reset();
+    call.decode_output = false;
+    REQUIRE(pair.run(call) == HG_SUCCESS);
+    CHECK(HG_Get_input_payload_size(call.handle()) == 0);
+    CHECK(HG_Get_output_payload_size(call.handle()) == 0);
 }
 
 TEST_CASE("an input can be released before the handle") {
