@@ -14,8 +14,6 @@
 MERCURY_GEN_PROC(work_in_t, ((hg_bulk_t)(memory))((hg_size_t)(offset))((hg_size_t)(size)))
 MERCURY_GEN_PROC(work_out_t, ((hg_return_t)(pushed))((uint64_t)(sum)))
 
-static int stopping;
-
 /* ---- server ---- */
 
 /* One request: lives from its arrival to the end of the push. */
@@ -94,46 +92,18 @@ static hg_return_t work(hg_handle_t handle) {
     return HG_SUCCESS;
 }
 
-static hg_return_t left(const struct hg_cb_info* info) {
-    stopping = info->ret == HG_SUCCESS;
-    return HG_SUCCESS;
-}
-
-static hg_return_t stop(hg_handle_t handle) {
-    EXPECT(HG_Respond(handle, left, NULL, NULL) == HG_SUCCESS);
-    return HG_Destroy(handle);
-}
-
-static void pump(hg_context_t* context) {
-    unsigned int count = 0;
-    hg_return_t ret = HG_Progress(context, 100);
-
-    EXPECT(ret == HG_SUCCESS || ret == HG_TIMEOUT);
-    ret = HG_Trigger(context, 0, 16, &count);
-    EXPECT(ret == HG_SUCCESS || (ret == HG_TIMEOUT && count == 0));
-}
-
 static void serve(const char* protocol, int to) {
     hg_class_t* hg_class = HG_Init(protocol, HG_TRUE);
     hg_context_t* context = hg_class == NULL ? NULL : HG_Context_create(hg_class);
 
     EXPECT(context != NULL);
     EXPECT(MERCURY_REGISTER(hg_class, "work", work_in_t, work_out_t, work) != 0);
-    EXPECT(MERCURY_REGISTER(hg_class, "stop", void, void, stop) != 0);
+    (void)register_stop(hg_class);
     tell_address(hg_class, to);
-    while (!stopping)
-        pump(context);
-    EXPECT(HG_Context_destroy(context) == HG_SUCCESS);
-    EXPECT(HG_Finalize(hg_class) == HG_SUCCESS);
+    serve_until_stopped(context);
 }
 
 /* ---- client ---- */
-
-static hg_return_t done(const struct hg_cb_info* info) {
-    EXPECT(info->ret == HG_SUCCESS);
-    *(int*)info->arg += 1;
-    return HG_SUCCESS;
-}
 
 #define PIECES 5
 
@@ -147,7 +117,6 @@ static void one(hg_class_t* hg_class, hg_context_t* context, hg_handle_t handle,
     uint64_t sum = 0;
     hg_size_t total = 0;
     size_t at = 0;
-    int calls = 0;
     int k;
     size_t i;
 
@@ -166,9 +135,7 @@ static void one(hg_class_t* hg_class, hg_context_t* context, hg_handle_t handle,
     EXPECT(HG_Bulk_get_flags(in.memory) == flags);
     in.offset = 3;
     in.size = total - 5;
-    EXPECT(HG_Forward(handle, done, &calls, &in) == HG_SUCCESS);
-    while (calls == 0)
-        pump(context);
+    EXPECT(run(context, handle, &in) == HG_SUCCESS);
     EXPECT(HG_Get_output(handle, &out) == HG_SUCCESS);
     for (k = 0; k < PIECES; k++) {
         for (i = 0; i < sizes[k]; i++, at++) {
@@ -195,26 +162,21 @@ static void call(const char* protocol, const char* server) {
     hg_id_t stop_id;
     hg_addr_t addr = HG_ADDR_NULL;
     hg_handle_t handle = HG_HANDLE_NULL;
-    int calls = 0;
     size_t i;
 
     EXPECT(context != NULL);
     work_id = MERCURY_REGISTER(hg_class, "work", work_in_t, work_out_t, NULL);
-    stop_id = MERCURY_REGISTER(hg_class, "stop", void, void, NULL);
+    stop_id = register_stop(hg_class);
     EXPECT(HG_Addr_lookup2(hg_class, server, &addr) == HG_SUCCESS);
     EXPECT(HG_Create(context, addr, work_id, &handle) == HG_SUCCESS);
     for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         one(hg_class, context, handle, sizes[i], HG_BULK_READWRITE);
         one(hg_class, context, handle, sizes[i], HG_BULK_READ_ONLY);
     }
-    EXPECT(HG_Reset(handle, addr, stop_id) == HG_SUCCESS);
-    EXPECT(HG_Forward(handle, done, &calls, NULL) == HG_SUCCESS);
-    while (calls == 0)
-        pump(context);
     EXPECT(HG_Destroy(handle) == HG_SUCCESS);
+    tell_to_stop(context, addr, stop_id);
     EXPECT(HG_Addr_free(hg_class, addr) == HG_SUCCESS);
-    EXPECT(HG_Context_destroy(context) == HG_SUCCESS);
-    EXPECT(HG_Finalize(hg_class) == HG_SUCCESS);
+    end(context);
 }
 
 int main(int argc, char** argv) {

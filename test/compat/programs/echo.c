@@ -50,7 +50,6 @@ MERCURY_GEN_PROC(echo_out_t,
 
 struct service {
     int notes;
-    int stop;
 };
 
 /* ---- server ---- */
@@ -88,24 +87,18 @@ static hg_return_t note(hg_handle_t handle) {
     return HG_Destroy(handle);
 }
 
-static hg_return_t answered(const struct hg_cb_info* info) {
-    EXPECT(info->type == HG_CB_RESPOND && info->ret == HG_SUCCESS);
-    *(int*)info->arg = 1;
-    return HG_SUCCESS;
-}
+/* Answers how many notes came. */
+static hg_return_t count(hg_handle_t handle) {
+    int32_t notes = service_of(handle)->notes;
 
-/* Answers how many notes came; the server ends when the answer has left. */
-static hg_return_t stop(hg_handle_t handle) {
-    struct service* s = service_of(handle);
-    int32_t notes = s->notes;
-
-    EXPECT(HG_Respond(handle, answered, &s->stop, &notes) == HG_SUCCESS);
+    EXPECT(HG_Respond(handle, NULL, NULL, &notes) == HG_SUCCESS);
     return HG_Destroy(handle);
 }
 
 struct ids {
     hg_id_t echo;
     hg_id_t note;
+    hg_id_t count;
     hg_id_t stop;
 };
 
@@ -115,70 +108,27 @@ static struct ids enroll(hg_class_t* hg_class, int serving) {
 
     ids.echo = MERCURY_REGISTER(hg_class, "echo", echo_in_t, echo_out_t, serving ? echo : NULL);
     ids.note = MERCURY_REGISTER(hg_class, "note", point_t, void, serving ? note : NULL);
-    ids.stop = MERCURY_REGISTER(hg_class, "stop", void, int32_t, serving ? stop : NULL);
-    EXPECT(ids.echo != 0 && ids.note != 0 && ids.stop != 0);
+    ids.count = MERCURY_REGISTER(hg_class, "count", void, int32_t, serving ? count : NULL);
+    ids.stop = register_stop(hg_class);
+    EXPECT(ids.echo != 0 && ids.note != 0 && ids.count != 0);
     EXPECT(HG_Register_data(hg_class, ids.echo, data, NULL) == HG_SUCCESS);
     EXPECT(HG_Registered_disable_response(hg_class, ids.note, HG_TRUE) == HG_SUCCESS);
     return ids;
 }
 
 static void serve(const char* protocol, int to) {
-    struct service s = {0, 0};
+    struct service s = {0};
     hg_class_t* hg_class = HG_Init(protocol, HG_TRUE);
     hg_context_t* context = hg_class == NULL ? NULL : HG_Context_create(hg_class);
-    hg_return_t ret;
 
     EXPECT(context != NULL);
     EXPECT(HG_Class_set_data(hg_class, &s, NULL) == HG_SUCCESS);
     (void)enroll(hg_class, 1);
     tell_address(hg_class, to);
-    while (!s.stop) {
-        unsigned int count = 0;
-
-        do {
-            ret = HG_Trigger(context, 0, 1, &count);
-        } while (ret == HG_SUCCESS && count != 0 && !s.stop);
-        EXPECT(ret == HG_SUCCESS || ret == HG_TIMEOUT);
-        ret = s.stop ? HG_SUCCESS : HG_Progress(context, 100);
-        EXPECT(ret == HG_SUCCESS || ret == HG_TIMEOUT);
-    }
-    EXPECT(HG_Context_destroy(context) == HG_SUCCESS);
-    EXPECT(HG_Finalize(hg_class) == HG_SUCCESS);
+    serve_until_stopped(context);
 }
 
 /* ---- client ---- */
-
-struct call {
-    int done;
-    hg_return_t ret;
-};
-
-static hg_return_t done(const struct hg_cb_info* info) {
-    struct call* c = (struct call*)info->arg;
-
-    EXPECT(info->type == HG_CB_FORWARD);
-    c->done++;
-    c->ret = info->ret;
-    return HG_SUCCESS;
-}
-
-static hg_return_t run(hg_context_t* context, hg_handle_t handle, void* in) {
-    struct call c = {0, HG_OTHER_ERROR};
-
-    EXPECT(HG_Forward(handle, done, &c, in) == HG_SUCCESS);
-    while (c.done == 0) {
-        unsigned int count;
-        hg_return_t ret;
-
-        do {
-            ret = HG_Trigger(context, 0, 1, &count);
-        } while (ret == HG_SUCCESS && count != 0);
-        ret = c.done ? HG_SUCCESS : HG_Progress(context, 100);
-        EXPECT(ret == HG_SUCCESS || ret == HG_TIMEOUT);
-    }
-    EXPECT(c.done == 1);
-    return c.ret;
-}
 
 static void echo_once(hg_context_t* context, hg_handle_t handle, uint32_t size, int i) {
     echo_in_t in;
@@ -241,14 +191,14 @@ static void call(const char* protocol, const char* server) {
     EXPECT(HG_Reset(handle, HG_ADDR_NULL, unknown) == HG_SUCCESS);
     EXPECT(run(context, handle, NULL) == HG_NOENTRY);
 
-    EXPECT(HG_Reset(handle, addr, ids.stop) == HG_SUCCESS);
+    EXPECT(HG_Reset(handle, addr, ids.count) == HG_SUCCESS);
     EXPECT(run(context, handle, NULL) == HG_SUCCESS);
     EXPECT(HG_Get_output(handle, &notes) == HG_SUCCESS && notes == 15);
     EXPECT(HG_Free_output(handle, &notes) == HG_SUCCESS);
     EXPECT(HG_Destroy(handle) == HG_SUCCESS);
+    tell_to_stop(context, addr, ids.stop);
     EXPECT(HG_Addr_free(hg_class, addr) == HG_SUCCESS);
-    EXPECT(HG_Context_destroy(context) == HG_SUCCESS);
-    EXPECT(HG_Finalize(hg_class) == HG_SUCCESS);
+    end(context);
 }
 
 int main(int argc, char** argv) {

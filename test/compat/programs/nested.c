@@ -10,7 +10,6 @@ MERCURY_GEN_PROC(step_t, ((uint32_t)(left))((uint32_t)(sum)))
 
 static hg_id_t step_id;
 static hg_id_t stop_id;
-static int stopping;
 
 /* A request that waits for the answer to its own. */
 struct step {
@@ -53,51 +52,21 @@ static hg_return_t step(hg_handle_t handle) {
     return HG_Free_input(handle, &in);
 }
 
-static hg_return_t left(const struct hg_cb_info* info) {
-    stopping = info->ret == HG_SUCCESS;
-    return HG_SUCCESS;
-}
-
-static hg_return_t stop(hg_handle_t handle) {
-    EXPECT(HG_Respond(handle, left, NULL, NULL) == HG_SUCCESS);
-    return HG_Destroy(handle);
-}
-
-static void pump(hg_context_t* context) {
-    unsigned int count = 0;
-    hg_return_t ret;
-
-    do {
-        ret = HG_Trigger(context, 0, 1, &count);
-    } while (ret == HG_SUCCESS && count != 0);
-    ret = HG_Progress(context, 10);
-    EXPECT(ret == HG_SUCCESS || ret == HG_TIMEOUT);
-}
-
 static hg_context_t* start(const char* protocol) {
     hg_class_t* hg_class = HG_Init(protocol, HG_TRUE);
     hg_context_t* context = hg_class == NULL ? NULL : HG_Context_create(hg_class);
 
     EXPECT(context != NULL);
     step_id = MERCURY_REGISTER(hg_class, "step", step_t, step_t, step);
-    stop_id = MERCURY_REGISTER(hg_class, "stop", void, void, stop);
+    stop_id = register_stop(hg_class);
     return context;
-}
-
-static void end(hg_context_t* context) {
-    hg_class_t* hg_class = HG_Context_get_class(context);
-
-    EXPECT(HG_Context_destroy(context) == HG_SUCCESS);
-    EXPECT(HG_Finalize(hg_class) == HG_SUCCESS);
 }
 
 static void serve(const char* protocol, int to) {
     hg_context_t* context = start(protocol);
 
     tell_address(HG_Context_get_class(context), to);
-    while (!stopping)
-        pump(context);
-    end(context);
+    serve_until_stopped(context);
 }
 
 static hg_return_t done(const struct hg_cb_info* info) {
@@ -113,7 +82,6 @@ static void call(const char* protocol, const char* server) {
     hg_class_t* hg_class = HG_Context_get_class(context);
     hg_handle_t handles[CALLS];
     hg_addr_t addr = HG_ADDR_NULL;
-    hg_handle_t last = HG_HANDLE_NULL;
     int calls = 0;
     uint32_t i;
 
@@ -125,7 +93,7 @@ static void call(const char* protocol, const char* server) {
         EXPECT(HG_Forward(handles[i], done, &calls, &in) == HG_SUCCESS);
     }
     while (calls < CALLS)
-        pump(context);
+        pump(context, 10);
     for (i = 0; i < CALLS; i++) {
         step_t out;
 
@@ -135,12 +103,7 @@ static void call(const char* protocol, const char* server) {
         EXPECT(HG_Free_output(handles[i], &out) == HG_SUCCESS);
         EXPECT(HG_Destroy(handles[i]) == HG_SUCCESS);
     }
-    calls = 0;
-    EXPECT(HG_Create(context, addr, stop_id, &last) == HG_SUCCESS);
-    EXPECT(HG_Forward(last, done, &calls, NULL) == HG_SUCCESS);
-    EXPECT(HG_Destroy(last) == HG_SUCCESS); /* the library keeps it until the callback ran */
-    while (calls == 0)
-        pump(context);
+    tell_to_stop(context, addr, stop_id);
     EXPECT(HG_Addr_free(hg_class, addr) == HG_SUCCESS);
     end(context);
 }

@@ -9,8 +9,6 @@
 
 #define CALLS 2000
 
-static int stopping;
-
 static hg_return_t next(hg_handle_t handle) {
     int32_t number;
 
@@ -18,17 +16,6 @@ static hg_return_t next(hg_handle_t handle) {
     number++;
     EXPECT(HG_Respond(handle, NULL, NULL, &number) == HG_SUCCESS);
     EXPECT(HG_Free_input(handle, &number) == HG_SUCCESS);
-    return HG_Destroy(handle);
-}
-
-static hg_return_t left(const struct hg_cb_info* info) {
-    EXPECT(info->ret == HG_SUCCESS);
-    stopping = 1;
-    return HG_SUCCESS;
-}
-
-static hg_return_t stop(hg_handle_t handle) {
-    EXPECT(HG_Respond(handle, left, NULL, NULL) == HG_SUCCESS);
     return HG_Destroy(handle);
 }
 
@@ -62,15 +49,8 @@ static hg_context_t* start(const char* protocol, int serving, hg_id_t* next_id, 
 
     EXPECT(context != NULL);
     *next_id = MERCURY_REGISTER(hg_class, "next", int32_t, int32_t, serving ? next : NULL);
-    *stop_id = MERCURY_REGISTER(hg_class, "stop", void, void, serving ? stop : NULL);
+    *stop_id = register_stop(hg_class);
     return context;
-}
-
-static void end(hg_context_t* context) {
-    hg_class_t* hg_class = HG_Context_get_class(context);
-
-    EXPECT(HG_Context_destroy(context) == HG_SUCCESS);
-    EXPECT(HG_Finalize(hg_class) == HG_SUCCESS);
 }
 
 static void serve(const char* protocol, int to) {

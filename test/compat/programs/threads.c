@@ -18,7 +18,6 @@ MERCURY_GEN_PROC(add_out_t, ((int32_t)(sum)))
 #define CALLS 200
 
 static hg_thread_pool_t* handlers;
-static hg_atomic_int32_t stopping = HG_ATOMIC_VAR_INIT(0);
 static hg_atomic_int32_t served = HG_ATOMIC_VAR_INIT(0);
 
 /* ---- server ---- */
@@ -57,31 +56,12 @@ static hg_return_t add(hg_handle_t handle) {
     return hg_thread_pool_post(handlers, work) == HG_UTIL_SUCCESS ? HG_SUCCESS : HG_OTHER_ERROR;
 }
 
-static hg_return_t left(const struct hg_cb_info* info) {
-    EXPECT(info->ret == HG_SUCCESS);
-    hg_atomic_set32(&stopping, 1);
-    return HG_SUCCESS;
-}
-
-static hg_return_t stop(hg_handle_t handle) {
-    EXPECT(HG_Respond(handle, left, NULL, NULL) == HG_SUCCESS);
-    return HG_Destroy(handle);
-}
-
 static HG_THREAD_RETURN_TYPE progress_loop(void* arg) {
     hg_context_t* context = (hg_context_t*)arg;
     hg_thread_ret_t tret = (hg_thread_ret_t)0;
 
-    while (!hg_atomic_get32(&stopping)) {
-        unsigned int count = 0;
-        hg_return_t ret;
-
-        do {
-            ret = HG_Trigger(context, 0, 1, &count);
-        } while (ret == HG_SUCCESS && count != 0);
-        ret = HG_Progress(context, 100);
-        EXPECT(ret == HG_SUCCESS || ret == HG_TIMEOUT);
-    }
+    while (!stopping) /* set by this thread */
+        pump(context, 100);
     return tret;
 }
 
@@ -96,7 +76,7 @@ static void serve(const char* protocol, int to) {
            HG_SUCCESS);
     EXPECT(hg_thread_pool_init(HANDLERS, &handlers) == HG_UTIL_SUCCESS);
     EXPECT(MERCURY_REGISTER(hg_class, "add", add_in_t, add_out_t, add) != 0);
-    EXPECT(MERCURY_REGISTER(hg_class, "stop", void, void, stop) != 0);
+    (void)register_stop(hg_class);
     context = HG_Context_create(hg_class);
     EXPECT(context != NULL && hg_atomic_get32(&created) > 0);
     EXPECT(hg_thread_create(&progress, progress_loop, context) == HG_UTIL_SUCCESS);
@@ -104,8 +84,7 @@ static void serve(const char* protocol, int to) {
     EXPECT(hg_thread_join(progress) == HG_UTIL_SUCCESS);
     EXPECT(hg_thread_pool_destroy(handlers) == HG_UTIL_SUCCESS);
     EXPECT(hg_atomic_get32(&served) == CALLERS * CALLS);
-    EXPECT(HG_Context_destroy(context) == HG_SUCCESS);
-    EXPECT(HG_Finalize(hg_class) == HG_SUCCESS);
+    end(context);
 }
 
 /* ---- client ---- */
@@ -172,9 +151,7 @@ static void call(const char* protocol, const char* server) {
     struct caller callers[CALLERS];
     hg_thread_t threads[CALLERS];
     hg_request_class_t* requests;
-    hg_request_t* request;
     hg_addr_t addr = HG_ADDR_NULL;
-    hg_handle_t handle = HG_HANDLE_NULL;
     hg_id_t add_id;
     hg_id_t stop_id;
     int i;
@@ -183,7 +160,7 @@ static void call(const char* protocol, const char* server) {
     requests = hg_request_init(progress_func, trigger_func, context);
     EXPECT(requests != NULL);
     add_id = MERCURY_REGISTER(hg_class, "add", add_in_t, add_out_t, NULL);
-    stop_id = MERCURY_REGISTER(hg_class, "stop", void, void, NULL);
+    stop_id = register_stop(hg_class);
     EXPECT(HG_Addr_lookup2(hg_class, server, &addr) == HG_SUCCESS);
     for (i = 0; i < CALLERS; i++) {
         callers[i].context = context;
@@ -196,15 +173,9 @@ static void call(const char* protocol, const char* server) {
     for (i = 0; i < CALLERS; i++)
         EXPECT(hg_thread_join(threads[i]) == HG_UTIL_SUCCESS);
 
-    request = hg_request_create(requests);
-    EXPECT(HG_Create(context, addr, stop_id, &handle) == HG_SUCCESS);
-    EXPECT(HG_Forward(handle, done, request, NULL) == HG_SUCCESS);
-    wait_for(request);
-    hg_request_destroy(request);
-    EXPECT(HG_Destroy(handle) == HG_SUCCESS);
+    tell_to_stop(context, addr, stop_id);
     EXPECT(HG_Addr_free(hg_class, addr) == HG_SUCCESS);
-    EXPECT(HG_Context_destroy(context) == HG_SUCCESS);
-    EXPECT(HG_Finalize(hg_class) == HG_SUCCESS);
+    end(context);
     hg_request_finalize(requests, NULL);
 }
 
