@@ -40,7 +40,7 @@ Result<Handle*> PeerCore::take(const RpcInfo& rpc) {
         if (ok(s)) {
             return handle;
         }
-        handle->unref();
+        handle->unref_user();
         return Error{s, {}};
     }
     auto made = engine_.context().create_handle(address_.get(), rpc.id);
@@ -68,13 +68,13 @@ void PeerCore::give(Handle& handle) noexcept {
             }
         }
     }
-    handle.unref();
+    handle.unref_user();
 }
 
 void PeerCore::drop_handles() noexcept {
     for (std::atomic<Handle*>& slot : idle_) {
         if (Handle* handle = slot.exchange(nullptr, std::memory_order_acq_rel); handle != nullptr) {
-            handle->unref();
+            handle->unref_user();
         }
     }
 }

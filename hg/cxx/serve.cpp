@@ -98,12 +98,12 @@ Status EngineCore::invoke(Handle& handle, Registration::Opaque user) {
     RequestState request{.engine = &engine, .handle = &handle, .rpc = &served.rpc, .arguments = {}};
     if (!read_header(request)) [[unlikely]] {
         request.respond_error({Status::protocol_error, "a malformed request"});
-        handle.unref();
+        handle.unref_user();
         return Status::success;
     }
     if (!engine.enter(engine.handlers)) [[unlikely]] {
         request.respond_error({Status::canceled, "the target is shut down"});
-        handle.unref();
+        handle.unref_user();
         return Status::success;
     }
     const std::uint32_t limit = engine.options_.handlers;
@@ -116,7 +116,7 @@ Status EngineCore::invoke(Handle& handle, Registration::Opaque user) {
         } catch (const std::bad_alloc&) {
             engine.leave(engine.waiting);
             request.respond_error({Status::nomem, "out of memory"});
-            handle.unref();
+            handle.unref_user();
         }
         engine.handler_ended();  // it is none; it begins if the others have ended meanwhile
         return Status::success;
@@ -164,7 +164,7 @@ void EngineCore::begin_waiting() noexcept {
         leave(waiting);
         if (stopping_.stop_requested()) {
             next.request.respond_error({Status::canceled, "the target is shut down"});
-            next.request.handle->unref();
+            next.request.handle->unref_user();
             leave(handlers);
             continue;
         }
@@ -228,7 +228,7 @@ void RequestState::respond_error(const Error& error) const noexcept {
 }
 
 void RequestState::finish() noexcept {
-    handle->unref();
+    handle->unref_user();
     EngineCore& e = *engine;
     e.handler_ended();
     e.unref();
