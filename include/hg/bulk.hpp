@@ -4,16 +4,16 @@
 // One side exposes memory and sends the descriptor as an argument (or a result) of an RPC; the
 // other receives a RemoteBulk and pulls from it, or pushes into it:
 //
-//   inline constexpr hg::Rpc<void(hg::RemoteBulk<hg::Share::read>)> store{"store"};
+//     inline constexpr hg::Rpc<void(hg::RemoteBulk<hg::Share::read>)> store{"store"};
 //
-//   std::vector<double> data = ...;                                   // the origin
-//   auto shown = hg::Bulk<hg::Share::read>::expose(engine, data);
-//   co_await store(peer, shown);
+//     std::vector<double> data = ...;                                   // the origin
+//     auto shown = hg::Bulk<hg::Share::read>::expose(engine, data);
+//     co_await store(peer, shown);
 //
-//   server.serve(store, [&](hg::RemoteBulk<hg::Share::read> from) -> hg::Task<> {
-//       auto here = hg::Bulk<hg::Share::both>::allocate(server, from.size());
-//       co_await from.pull(here);                                     // the target
-//   });
+//     server.serve(store, [&](hg::RemoteBulk<hg::Share::read> from) -> hg::Task<> {
+//         auto here = hg::Bulk<hg::Share::both>::allocate(server, from.size());
+//         co_await from.pull(here);                                     // the target
+//     });
 //
 // What a peer may do with the memory is in the type; what the type does not allow does not compile.
 // The memory must stay until the peer is done, which an RPC that has ended says. allocate() gives
