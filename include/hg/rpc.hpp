@@ -111,6 +111,13 @@ void write_as(Writer& w, const A& argument) {
     }
 }
 
+template <typename R, typename... P>
+consteval std::uint32_t kind_of_signature() {
+    std::uint32_t hash = kMix;
+    ((hash = mix(hash, kind_of<P>())), ...);
+    return mix(hash, kind_of<R>());
+}
+
 // Without an argument of CallOptions at the end.
 template <typename... A>
 inline constexpr bool ends_with_options = false;
@@ -255,12 +262,7 @@ class Rpc<R(P...)> {
     }
 
  private:
-    static consteval std::uint32_t kind() {
-        std::uint32_t hash = detail::kMix;
-        ((hash = detail::mix(hash, detail::kind_of<std::remove_cvref_t<P>>())), ...);
-        return detail::mix(hash, detail::kind_of<R>());
-    }
-    static constexpr std::uint32_t kKind = kind();
+    static constexpr std::uint32_t kKind = detail::kind_of_signature<R, std::remove_cvref_t<P>...>();
 
     template <typename Given, std::size_t... I>
     void encode(detail::CallState& call, const Peer& peer, Given&& given,

@@ -120,8 +120,11 @@ def check_guard(path, lines):
 
 
 def check_links(path, lines):
+    code = False
     for number, line in enumerate(lines, 1):
-        for target in LINK.findall(line):
+        if line.lstrip().startswith("```"):
+            code = not code
+        for target in [] if code else LINK.findall(line):
             if not os.path.exists(os.path.join(TOP, os.path.dirname(path), target)):
                 problem(path, number, f"{target} is not in the tree")
 

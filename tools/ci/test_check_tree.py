@@ -32,9 +32,10 @@ def header(body=""):
 
 def tree():
     clean = {"na/a.hpp": header(), "na/util/b.hpp": header(), "hg/c.hpp": header('#include "na/a.hpp"\n'),
-             "plugins/sm/d.cpp": LICENCE + '#include "na/util/b.hpp"\n'}
+             "plugins/sm/d.cpp": LICENCE + '#include "na/util/b.hpp"\n',
+             "docs/code.md": "```cpp\nserve([](int a) { return a; });\n```\n"}
     done = check_tree(clean)
-    assert done.returncode == 0 and "4 files checked, 0 problems" in done.stdout, done.stdout
+    assert done.returncode == 0 and "5 files checked, 0 problems" in done.stdout, done.stdout
     wrong = {
         "a layer that looks up": {"na/x.cpp": LICENCE + '#include "hg/c.hpp"\n'},
         "util that looks up": {"na/util/x.cpp": LICENCE + '#include "na/a.hpp"\n'},
