@@ -90,6 +90,12 @@ EngineCore::EngineCore(EngineOptions options, std::unique_ptr<Class> cls,
 // --------------------------------------------------------------------------------------------------------
 
 bool EngineCore::step(unsigned ms, const std::atomic<std::uint32_t>* done) noexcept {
+    // In this order, as expel() has the opposite one.
+    inside_.fetch_add(1, std::memory_order_seq_cst);
+    if (over_.load(std::memory_order_seq_cst)) [[unlikely]] {
+        inside_.fetch_sub(1, std::memory_order_seq_cst);
+        return false;
+    }
     EngineCore* const before = std::exchange(driving, this);
     const std::uint32_t look = look_.load(std::memory_order_acquire);
     timers_.expire();
@@ -107,6 +113,7 @@ bool EngineCore::step(unsigned ms, const std::atomic<std::uint32_t>* done) noexc
         ran = ok(context_->trigger(0, 64, count));
     }
     driving = before;
+    inside_.fetch_sub(1, std::memory_order_seq_cst);
     return ran;
 }
 
@@ -149,10 +156,9 @@ void EngineCore::timer_added() noexcept {
 
 void EngineCore::wait(std::atomic<std::uint32_t>& done) noexcept {
     if (options_.progress == Progress::caller || driving == this) {
-        while (done.load(std::memory_order_acquire) == 0) {
+        while (done.load(std::memory_order_acquire) == 0 && !over()) {
             (void)step(kLongest, &done);
         }
-        return;
     }
     done.wait(0, std::memory_order_acquire);
 }
@@ -174,7 +180,7 @@ void wake(EngineCore* engine, std::atomic<std::uint32_t>& done) noexcept {
 }
 
 void EngineCore::run_until(Clock::time_point deadline) noexcept {
-    while (!stop_.exchange(false, std::memory_order_acq_rel)) {
+    while (!over() && !stop_.exchange(false, std::memory_order_acq_rel)) {
         const auto now = Clock::now();
         if (now >= deadline) {
             return;
@@ -255,7 +261,18 @@ void EngineCore::shutdown(std::chrono::milliseconds limit) noexcept {
             peer->drop_handles();
         }
     }
+    expel();
     close();
+}
+
+// Whoever drives it leaves: who is in run(), or has blocked in a call that has ended now.
+void EngineCore::expel() noexcept {
+    over_.store(true, std::memory_order_seq_cst);
+    while (inside_.load(std::memory_order_seq_cst) != 0) {
+        look_.fetch_add(1, std::memory_order_seq_cst);
+        context_->wake();
+        std::this_thread::yield();
+    }
 }
 
 // Nobody else drives the engine any more. What still uses the context closes it later.
@@ -412,7 +429,7 @@ Peer Engine::self() const {
 }
 
 bool Engine::poll() noexcept {
-    return !core_->closed() && core_->step(0);
+    return core_->step(0);
 }
 
 void Engine::run_for(std::chrono::milliseconds time) noexcept {
@@ -428,11 +445,11 @@ void Engine::stop() noexcept {
 }
 
 int Engine::descriptor() const noexcept {
-    return core_->context().wait_fd();
+    return core_->over() ? -1 : core_->context().wait_fd();
 }
 
 bool Engine::ready_to_sleep() noexcept {
-    return core_->timers().until_next(1) != 0 && !core_->context().ready();
+    return core_->over() || (core_->timers().until_next(1) != 0 && !core_->context().ready());
 }
 
 void Engine::spawn(Task<void> task) {

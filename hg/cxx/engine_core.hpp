@@ -72,7 +72,8 @@ class EngineCore {
     Context& context() const noexcept { return *context_; }
     Timers& timers() noexcept { return timers_; }
     bool closing() const noexcept { return closing_.load(std::memory_order_acquire); }
-    bool closed() const noexcept { return context_ == nullptr; }
+    // Nobody may drive it any more.
+    bool over() const noexcept { return over_.load(std::memory_order_acquire); }
     const std::stop_source& stopping() const noexcept { return stopping_; }
     const EngineOptions& options() const noexcept { return options_; }
 
@@ -84,7 +85,9 @@ class EngineCore {
     void timer_added() noexcept;
     void wake() noexcept {
         look_.fetch_add(1, std::memory_order_seq_cst);
-        context_->wake();
+        if (!over_.load(std::memory_order_acquire)) {
+            context_->wake();
+        }
     }
     // Other threads that drive the engine too look again.
     void wake_others() noexcept {
@@ -141,6 +144,7 @@ class EngineCore {
     void say_quiet() noexcept;
     void wait_quiet(Clock::time_point deadline) noexcept;
     void close() noexcept;
+    void expel() noexcept;
     void begin_waiting() noexcept;
     void start(RequestState& request, Served& served) noexcept;
 
@@ -152,6 +156,8 @@ class EngineCore {
     std::atomic<std::uint32_t> refs_{1};
     std::atomic<bool> closing_{false};
     std::atomic<bool> stop_{false};  // run(), drive()
+    std::atomic<bool> over_{false};
+    std::atomic<std::uint32_t> inside_{0};  // threads in step()
     std::stop_source stopping_;
     std::thread thread_;
 

@@ -138,7 +138,7 @@ void EngineCore::start(RequestState& request, Served& served) noexcept {
 
 void EngineCore::handler_ended() noexcept {
     leave(handlers);
-    if (waiting.load(std::memory_order_seq_cst) != 0 && context_ != nullptr &&
+    if (waiting.load(std::memory_order_seq_cst) != 0 && !over() &&
         !begin_.pending.exchange(true, std::memory_order_acq_rel)) [[unlikely]] {
         context_->complete(begin_);
     }

@@ -49,8 +49,8 @@ struct PromiseBase {
         bool await_ready() const noexcept { return false; }
         template <typename P>
         std::coroutine_handle<> await_suspend(std::coroutine_handle<P> self) const noexcept {
-            Continuation& next = *self.promise().next;
-            return next.run(next);
+            Continuation& then = *self.promise().next;
+            return then.run(then);
         }
         void await_resume() const noexcept {}
     };

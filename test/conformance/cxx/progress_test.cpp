@@ -241,10 +241,10 @@ TEST_CASE("a deadline ends a call whatever the target does") {
     CHECK(hg::Clock::now() - start >= 100ms);
     CHECK(r.status() == Status::timeout);
     CHECK(r.error().message.find("deadline") != std::string::npos);
-    CHECK(told);
     CHECK(nothing(pair.peer, hg::within(-1s)).wait().status() == Status::timeout);
     door.open();
     CHECK(nothing(pair.peer, hg::within(1h)).wait());
+    CHECK(told);
     CHECK(nothing(pair.peer, hg::within(hg::Clock::duration::max())).wait());
 }
 
@@ -376,6 +376,37 @@ TEST_CASE("shutdown ends what does not end by itself, and says so to everybody")
     }
     CHECK(static_cast<Status>(ended.load()) == Status::canceled);
     none.open();
+}
+
+TEST_CASE("threads that drive an engine leave it when it ends") {
+    hg::EngineOptions options = by_caller();
+    options.drain = 20ms;
+    Pair pair({}, by_caller());
+    for (int i = 0; i < 20; ++i) {
+        std::optional<hg::Engine> engine(hg::Engine::client(support::options().protocol, options));
+        const hg::Peer peer = engine->connect(pair.client.uri());  // which nobody drives
+        std::atomic<unsigned> inside{0};
+        std::atomic<int> status{-1};
+        std::thread runner([&, &e = *engine] {
+            ++inside;
+            e.run();
+        });
+        std::thread caller([&] {
+            auto call = add(peer, 1, 2);
+            ++inside;
+            status = static_cast<int>(std::move(call).wait().status());
+        });
+        REQUIRE(support::until([&] { return inside == 2; }));
+        engine->shutdown(1ms);
+        runner.join();
+        caller.join();
+        CHECK(static_cast<Status>(status.load()) == Status::canceled);
+        CHECK(!engine->poll());
+        CHECK(engine->descriptor() == -1);
+        CHECK(engine->ready_to_sleep());
+        engine->run_for(1ms);
+        engine->stop();
+    }
 }
 
 TEST_CASE("a peer that is gone ends its calls") {
