@@ -134,6 +134,9 @@ def as_mercurys():
     for protocol in ("sm", "shm", "tcp"):
         listed = [line.split(",") for line in run("-s", "-c", protocol).stdout.splitlines()[1:]]
         expect(f"{protocol} without a class: all that have it", listed, [row for row in rows[1:] if row[1] == protocol])
+    if "ofi" in order:
+        for protocol in ("tcp_rxm", "tcp_exp", "sm"):
+            expect(f"ofi knows {protocol}", run("-c", "-s", f"ofi+{protocol}").returncode, 0)
     done = run("nothing")
     expect("an unknown protocol", (done.returncode, done.stderr.splitlines()[0]),
            (1, "HG_Get_protocol_info() failed (HG_PROTONOSUPPORT)"))
