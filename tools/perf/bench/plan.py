@@ -7,7 +7,7 @@ SMALL = (8, 16, 32, 64)
 CURVE = tuple(1 << i for i in range(3, 18))  # 8 B to 128 KiB
 STEPS = tuple(1 << i for i in range(12, 17))  # 4 KiB to 64 KiB
 MIB = 1 << 20
-TCP_SIZES = tuple(1 << i for i in range(14, 25, 2))
+TCP_SIZES = tuple(1 << i for i in range(14, 25))
 
 
 def groups(quick, idle_seconds):
