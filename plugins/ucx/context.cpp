@@ -66,7 +66,9 @@ std::string far_address(ucp_worker_h worker) {
 Result<Context::Made> Context::make_worker(Domain& domain) {
     ucp_worker_params_t params{};
     params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-    params.thread_mode = domain.one_thread() ? UCS_THREAD_MODE_SINGLE : UCS_THREAD_MODE_SERIALIZED;
+    // Also where the user promises one thread: "single" means the one that makes the worker, and
+    // since 1.18 UCX ends the process where another one uses it.
+    params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
     ucp_worker_h worker = nullptr;
     if (const ucs_status_t rc = ucp_worker_create(domain.ucp(), &params, &worker); rc != UCS_OK) {
         return failure(rc, "make a worker of UCX's");

@@ -16,8 +16,7 @@ using session::guarded;
 
 Domain::Domain(const plugin::OpenSpec& spec, util::IpChoice ip)
     : local_("ucx", spec, session::Naming::ip),
-      ip_(std::move(ip)),
-      one_thread_(spec.info.single_class || spec.info.single_context) {
+      ip_(std::move(ip)) {
     local_.format = ip_.address.format();
     local_.caps.op_scratch = sizeof(Transfer);
     local_.caps.max_segments = kMaxSegments;

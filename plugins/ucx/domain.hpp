@@ -36,7 +36,6 @@ class Domain final : public plugin::Domain {
     const session::Local& local() const noexcept { return local_; }
     ucp_context_h ucp() const noexcept { return ucp_.get(); }
     Gate& gate() noexcept { return gate_; }
-    bool one_thread() const noexcept { return one_thread_; }
 
  private:
     Domain(const plugin::OpenSpec& spec, util::IpChoice ip);
@@ -44,7 +43,6 @@ class Domain final : public plugin::Domain {
 
     session::Local local_;
     const util::IpChoice ip_;
-    const bool one_thread_;  // per context
     UcpContext ucp_;
     Gate gate_;
     std::mutex mutex_;
