@@ -93,10 +93,22 @@ std::string devices_for(const plugin::OpenSpec& spec, const util::IpChoice& ip) 
     // nothing can reach, and be reached, by all.
     const bool named =
         (!spec.host.empty() && spec.host.front() != ':') || !spec.info.ip_subnet.empty();
-    if (ip.address.is_loopback() || (spec.protocol == "tcp" && named && !ip.any)) {
+    if (ip.address.is_loopback()) {
         return ip.interface;
     }
-    return {};
+    if (!named || ip.any) {
+        return {};
+    }
+    // Of tcp that interface only; what else there is has no addresses.
+    std::string devices;
+    bool tcp = false;
+    for (const Transport& t : transports_of(spec.protocol)) {
+        tcp = tcp || t.name == "tcp";
+        if (t.name != "tcp" && !is_local(t.name)) {
+            devices += "," + t.device;
+        }
+    }
+    return tcp ? ip.interface + devices : std::string();
 }
 
 }  // namespace
