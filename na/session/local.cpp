@@ -2,6 +2,7 @@
 #include "na/session/local.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -89,6 +90,27 @@ Result<std::unique_ptr<plugin::Peer>> Local::decode_peer(
 std::string_view scheme_of(std::string_view uri) noexcept {
     const std::size_t colon = uri.find("://");
     return colon == std::string_view::npos ? std::string_view{} : uri.substr(0, colon);
+}
+
+void add_once(std::vector<plugin::ProtocolInfo>& list, plugin::ProtocolInfo row) {
+    const bool there =
+        std::any_of(list.begin(), list.end(), [&](const plugin::ProtocolInfo& other) {
+            return other.protocol == row.protocol && other.device == row.device;
+        });
+    if (!there) {
+        list.push_back(std::move(row));
+    }
+}
+
+std::string names_of(std::string_view class_name, const std::vector<plugin::ProtocolInfo>& list) {
+    std::vector<std::string> names;
+    for (const plugin::ProtocolInfo& i : list) {
+        std::string name = fmt::format("{}+{}", class_name, i.protocol);
+        if (std::find(names.begin(), names.end(), name) == names.end()) {
+            names.push_back(std::move(name));
+        }
+    }
+    return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 Error listen_in_row(

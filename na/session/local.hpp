@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <new>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "na/plugin.hpp"
 #include "na/session/address.hpp"
@@ -54,6 +54,11 @@ struct Local {
 // "tcp" of "tcp://host:port"; empty: there is none.
 std::string_view scheme_of(std::string_view uri) noexcept;
 
+// For lists of what there is: a row, unless it is there; and what users write: "ofi+tcp, ofi+shm",
+// or "none".
+void add_once(std::vector<plugin::ProtocolInfo>& list, plugin::ProtocolInfo row);
+std::string names_of(std::string_view class_name, const std::vector<plugin::ProtocolInfo>& list);
+
 // Naming::ip: one listener per context, context k at port + k, so that a peer is named by one port.
 // Takes the ports of `ip` in turn until all are free, and, where any will do, several times. Sets
 // `local.address`.
@@ -65,15 +70,5 @@ Error listen_in_row(
     Local& local, const util::IpChoice& ip,
     const std::function<Result<std::uint16_t>(std::uint8_t id, std::uint16_t port)>& open,
     const std::function<void()>& close);
-
-// No exception leaves a plugin.
-template <typename T, typename Make>
-Result<std::unique_ptr<T>> guarded(Make&& make) noexcept {
-    try {
-        return make();
-    } catch (const std::bad_alloc&) {
-        return Error{Status::nomem, {}};
-    }
-}
 
 }  // namespace na::session

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "na/session/wire.hpp"
+#include "na/util/guarded.hpp"
 #include "na/util/log.hpp"
 #include "plugins/ofi/context.hpp"
 #include "plugins/ofi/rma.hpp"
@@ -25,7 +26,7 @@ bool is_taken(Status status) noexcept {
 }  // namespace
 
 Domain::Domain(const plugin::OpenSpec& spec, Choice choice)
-    : choice_(std::move(choice)), local_(kClass, spec, choice_.provider->naming) {
+    : session::Domain(kClass, spec, choice.provider->naming), choice_(std::move(choice)) {
     plugin::Caps& caps = local_.caps;
     caps.ordered[0] = caps.ordered[1] = choice_.ordered;
     caps.op_scratch = sizeof(Transfer);
@@ -45,7 +46,7 @@ Domain::~Domain() {
 }
 
 Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spec) {
-    return session::guarded<plugin::Domain>([&]() -> Result<std::unique_ptr<plugin::Domain>> {
+    return util::guarded<plugin::Domain>([&]() -> Result<std::unique_ptr<plugin::Domain>> {
         if (Error error = session::Local::check_sizes(kClass, spec); !ok(error.status)) {
             return error;
         }
@@ -185,36 +186,28 @@ Error Domain::open_named() {
     }
 }
 
-Result<std::unique_ptr<plugin::Peer>> Domain::connect(std::string_view uri) {
-    return session::guarded<plugin::Peer>([&] {
-        // Other names of the same provider are welcome.
-        const std::string_view scheme = usual_name(session::scheme_of(uri));
-        const auto rows = providers();
-        const bool same = std::any_of(rows.begin(), rows.end(), [&](const Provider& p) {
-            return p.protocol == scheme && p.fabric == provider().fabric;
-        });
-        return local_.connect(uri, same);
+// Other names of the same provider are welcome.
+bool Domain::speaks(std::string_view scheme) const {
+    const auto rows = providers();
+    return std::any_of(rows.begin(), rows.end(), [&](const Provider& p) {
+        return p.protocol == usual_name(scheme) && p.fabric == provider().fabric;
     });
-}
-
-Result<std::unique_ptr<plugin::Peer>> Domain::decode_peer(std::span<const std::byte> identity) {
-    return session::guarded<plugin::Peer>([&] { return local_.decode_peer(identity); });
 }
 
 Result<std::unique_ptr<plugin::Region>> Domain::register_memory(std::span<const Segment> segments,
                                                                 Access access, MemoryKind kind,
                                                                 std::uint64_t device) {
-    return session::guarded<plugin::Region>(
+    return util::guarded<plugin::Region>(
         [&] { return registrar_.make(segments, access, kind, device); });
 }
 
 Result<std::unique_ptr<plugin::Region>> Domain::decode_region(std::span<const std::byte> encoded,
                                                               std::uint64_t length) {
-    return session::guarded<plugin::Region>([&] { return registrar_.decode(encoded, length); });
+    return util::guarded<plugin::Region>([&] { return registrar_.decode(encoded, length); });
 }
 
 Result<std::unique_ptr<plugin::Context>> Domain::open_context(std::uint8_t id, plugin::Sink& sink) {
-    return session::guarded<plugin::Context>([&]() -> Result<std::unique_ptr<plugin::Context>> {
+    return util::guarded<plugin::Context>([&]() -> Result<std::unique_ptr<plugin::Context>> {
         std::unique_ptr<Endpoint> endpoint;
         {
             const std::lock_guard guard(mutex_);

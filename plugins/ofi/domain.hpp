@@ -8,21 +8,17 @@
 #include <vector>
 
 #include "na/plugin.hpp"
-#include "na/session/local.hpp"
+#include "na/session/domain.hpp"
 #include "plugins/ofi/endpoint.hpp"
 #include "plugins/ofi/memory.hpp"
 
 namespace na::ofi {
 
-class Domain final : public plugin::Domain {
+class Domain final : public session::Domain {
  public:
     ~Domain() override;
     static Result<std::unique_ptr<plugin::Domain>> open(const plugin::OpenSpec& spec);
 
-    const plugin::Caps& caps() const noexcept override { return local_.caps; }
-    std::string self_uri() const override { return local_.uri(); }
-    Result<std::unique_ptr<plugin::Peer>> connect(std::string_view uri) override;
-    Result<std::unique_ptr<plugin::Peer>> decode_peer(std::span<const std::byte> identity) override;
     Result<std::unique_ptr<plugin::Region>> register_memory(std::span<const Segment> segments,
                                                             Access access, MemoryKind kind,
                                                             std::uint64_t device) override;
@@ -36,11 +32,11 @@ class Domain final : public plugin::Domain {
     const Provider& provider() const noexcept { return *choice_.provider; }
     const Registrar& registrar() const noexcept { return registrar_; }
     fid_fabric* fabric() const noexcept { return fabric_.get(); }
-    const session::Local& local() const noexcept { return local_; }
     bool delivery_complete() const noexcept { return choice_.delivery_complete; }
 
  private:
     Domain(const plugin::OpenSpec& spec, Choice choice);
+    bool speaks(std::string_view scheme) const override;
     Error open_endpoints(const plugin::OpenSpec& spec);
     Error open_in_row();
     Error open_named();
@@ -50,7 +46,6 @@ class Domain final : public plugin::Domain {
     Result<Address> add_endpoint(std::string_view source);
 
     Choice choice_;
-    session::Local local_;
     Fabric fabric_;
     FabricDomain domain_;
     Registrar registrar_;

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "na/session/local.hpp"
 #include "na/util/log.hpp"
 
 namespace na::ofi {
@@ -138,17 +139,6 @@ Info ask_best(Choice& c, fi_info& hints, const InitInfo& wanted, int& rc) {
     return nullptr;
 }
 
-std::string what_there_is() {
-    std::string text;
-    for (const plugin::ProtocolInfo& i : list_protocols()) {
-        const std::string name = "ofi+" + i.protocol;
-        if (text.find(name + ",") == std::string::npos) {
-            text += name + ", ";
-        }
-    }
-    return text.empty() ? "none" : text.substr(0, text.size() - 2);
-}
-
 Error not_there(const plugin::OpenSpec& spec, int rc) {
     std::string tried;
     for (const Provider& p : providers()) {
@@ -162,7 +152,8 @@ Error not_there(const plugin::OpenSpec& spec, int rc) {
         Status::protonosupport,
         fmt::format(
             "ofi+{}: libfabric {}.{} here has no provider for it (tried {}: {}); available: {}",
-            spec.protocol, FI_MAJOR(v), FI_MINOR(v), tried, fi_strerror(-rc), what_there_is())};
+            spec.protocol, FI_MAJOR(v), FI_MINOR(v), tried, fi_strerror(-rc),
+            session::names_of("ofi", list_protocols()))};
 }
 
 Result<Choice> choose_one(const Provider& p, const plugin::OpenSpec& spec, int& rc) {
@@ -279,15 +270,8 @@ std::vector<plugin::ProtocolInfo> list_protocols() {
             if (i->fabric_attr->prov_name != p.fabric) {
                 continue;
             }
-            plugin::ProtocolInfo row{std::string(p.protocol),
-                                     i->domain_attr->name == nullptr ? "" : i->domain_attr->name};
-            const bool twice =
-                std::any_of(list.begin(), list.end(), [&](const plugin::ProtocolInfo& other) {
-                    return other.protocol == row.protocol && other.device == row.device;
-                });
-            if (!twice) {
-                list.push_back(std::move(row));
-            }
+            const char* device = i->domain_attr->name;
+            session::add_once(list, {std::string(p.protocol), device == nullptr ? "" : device});
         }
     }
     return list;

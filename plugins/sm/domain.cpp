@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "na/util/config.hpp"
+#include "na/util/guarded.hpp"
 #include "na/util/log.hpp"
 #include "plugins/sm/address.hpp"
 #include "plugins/sm/context.hpp"
@@ -20,6 +21,9 @@
 #include "plugins/sm/rendezvous.hpp"
 
 namespace na::sm {
+
+using util::guarded;
+
 namespace {
 
 constexpr std::size_t kDefaultMessage = 4096;
@@ -68,16 +72,6 @@ void parse_users(const std::string& text, bool& any, std::vector<std::uint32_t>&
             NA_LOG_WARNING(sm, "{}=\"{}\": \"{}\" is no user id and is ignored",
                            config::kSmAllowUids.name, text, word);
         }
-    }
-}
-
-// No exception leaves a plugin.
-template <typename T, typename Make>
-Result<std::unique_ptr<T>> guarded(Make&& make) noexcept {
-    try {
-        return make();
-    } catch (const std::bad_alloc&) {
-        return Error{Status::nomem, {}};
     }
 }
 

@@ -6,17 +6,17 @@
 
 #include <fmt/format.h>
 
+#include "na/util/guarded.hpp"
 #include "na/util/log.hpp"
 #include "plugins/ucx/context.hpp"
 #include "plugins/ucx/transports.hpp"
 
 namespace na::ucx {
 
-using session::guarded;
+using util::guarded;
 
 Domain::Domain(const plugin::OpenSpec& spec, util::IpChoice ip)
-    : local_("ucx", spec, session::Naming::ip),
-      ip_(std::move(ip)) {
+    : session::Domain("ucx", spec, session::Naming::ip), ip_(std::move(ip)) {
     local_.format = ip_.address.format();
     local_.caps.op_scratch = sizeof(Transfer);
     local_.caps.max_segments = kMaxSegments;
@@ -70,17 +70,6 @@ Error Domain::listen() {
             return ports_.back().port;
         },
         [&] { ports_.clear(); });
-}
-
-Result<std::unique_ptr<plugin::Peer>> Domain::connect(std::string_view uri) {
-    return guarded<plugin::Peer>([&] {
-        const std::string_view scheme = session::scheme_of(uri);
-        return local_.connect(uri, scheme == local_.protocol);
-    });
-}
-
-Result<std::unique_ptr<plugin::Peer>> Domain::decode_peer(std::span<const std::byte> identity) {
-    return guarded<plugin::Peer>([&] { return local_.decode_peer(identity); });
 }
 
 Result<std::unique_ptr<plugin::Region>> Domain::register_memory(std::span<const Segment> segments,

@@ -4,11 +4,10 @@
 
 #include <memory>
 #include <mutex>
-#include <string>
 #include <vector>
 
 #include "na/plugin.hpp"
-#include "na/session/local.hpp"
+#include "na/session/domain.hpp"
 #include "plugins/ucx/bootstrap.hpp"
 #include "plugins/ucx/library.hpp"
 #include "plugins/ucx/memory.hpp"
@@ -16,14 +15,10 @@
 
 namespace na::ucx {
 
-class Domain final : public plugin::Domain {
+class Domain final : public session::Domain {
  public:
     static Result<std::unique_ptr<plugin::Domain>> open(const plugin::OpenSpec& spec);
 
-    const plugin::Caps& caps() const noexcept override { return local_.caps; }
-    std::string self_uri() const override { return local_.uri(); }
-    Result<std::unique_ptr<plugin::Peer>> connect(std::string_view uri) override;
-    Result<std::unique_ptr<plugin::Peer>> decode_peer(std::span<const std::byte> identity) override;
     Result<std::unique_ptr<plugin::Region>> register_memory(std::span<const Segment> segments,
                                                             Access access, MemoryKind kind,
                                                             std::uint64_t device) override;
@@ -33,7 +28,6 @@ class Domain final : public plugin::Domain {
                                                           plugin::Sink& sink) override;
 
     // For contexts.
-    const session::Local& local() const noexcept { return local_; }
     ucp_context_h ucp() const noexcept { return ucp_.get(); }
     Gate& gate() noexcept { return gate_; }
 
@@ -41,7 +35,6 @@ class Domain final : public plugin::Domain {
     Domain(const plugin::OpenSpec& spec, util::IpChoice ip);
     Error listen();
 
-    session::Local local_;
     const util::IpChoice ip_;
     UcpContext ucp_;
     Gate gate_;

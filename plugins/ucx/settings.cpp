@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "na/session/local.hpp"
 #include "na/util/config.hpp"
 #include "na/util/log.hpp"
 #include "plugins/ucx/transports.hpp"
@@ -13,26 +14,11 @@
 namespace na::ucx {
 namespace {
 
-std::string list_text(const std::vector<std::string>& names) {
-    std::string text;
-    for (const std::string& n : names) {
-        text += (text.empty() ? "" : ", ") + n;
-    }
-    return text.empty() ? "none" : text;
-}
-
 Error not_there(const plugin::OpenSpec& spec) {
-    std::vector<std::string> there;
-    for (const plugin::ProtocolInfo& p : list_protocols()) {
-        std::string name = "ucx+" + p.protocol;
-        if (std::find(there.begin(), there.end(), name) == there.end()) {
-            there.push_back(std::move(name));
-        }
-    }
     return Error{
         Status::protonosupport,
         fmt::format("ucx+{}: UCX {} finds no such transport on this machine; available: {}",
-                    spec.protocol, version_text(), list_text(there))};
+                    spec.protocol, version_text(), session::names_of("ucx", list_protocols()))};
 }
 
 Error refuse(const plugin::OpenSpec& spec) {

@@ -7,6 +7,8 @@
 
 #include <uct/api/uct.h>
 
+#include "na/session/local.hpp"
+
 namespace na::ucx {
 namespace {
 
@@ -191,14 +193,8 @@ std::vector<plugin::ProtocolInfo> list_protocols() {
     list.push_back({"all", "any"});
     for (const std::string_view protocol : kListed) {
         for (const Transport& t : transports_of(protocol)) {
-            plugin::ProtocolInfo row{std::string(protocol), is_local(protocol) ? t.name : t.device};
-            const bool twice =
-                std::any_of(list.begin(), list.end(), [&](const plugin::ProtocolInfo& other) {
-                    return other.protocol == row.protocol && other.device == row.device;
-                });
-            if (!twice) {
-                list.push_back(std::move(row));
-            }
+            session::add_once(list,
+                              {std::string(protocol), is_local(protocol) ? t.name : t.device});
         }
     }
     return list;

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What domains with sessions have in common: this side of the sessions, and the peers.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "na/plugin.hpp"
+#include "na/session/local.hpp"
+
+namespace na::session {
+
+class Domain : public plugin::Domain {
+ public:
+    const plugin::Caps& caps() const noexcept final { return local_.caps; }
+    std::string self_uri() const final { return local_.uri(); }
+    Result<std::unique_ptr<plugin::Peer>> connect(std::string_view uri) final;
+    Result<std::unique_ptr<plugin::Peer>> decode_peer(std::span<const std::byte> identity) final;
+
+    // For contexts.
+    const Local& local() const noexcept { return local_; }
+
+ protected:
+    Domain(std::string_view class_name, const plugin::OpenSpec& spec, Naming naming)
+        : local_(class_name, spec, naming) {}
+
+    // Whether addresses with this scheme ("tcp" of "tcp://host:port") can be reached from here.
+    virtual bool speaks(std::string_view scheme) const { return scheme == local_.protocol; }
+
+    // Completed while it opens; constant from then on.
+    Local local_;
+};
+
+}  // namespace na::session
