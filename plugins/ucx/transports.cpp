@@ -176,7 +176,7 @@ std::vector<Transport> transports_of(std::string_view protocol) {
         bool wanted = false;
         each_member(protocol,
                     [&](std::string_view member) { wanted = wanted || covers(member, t.name); });
-        // Shared memory that cannot report errors (before 1.12) is none for our endpoints.
+        // Shared memory that cannot report errors (1.10 has such) is none for our endpoints.
         const bool reports = !is_local(t.name) || !t.errors_key.empty();
         if (wanted && reports && carries_messages(t.name)) {
             list.push_back(t);
