@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The same calls through the C API and through the typed API, for a tool that counts instructions
 // (call_cost.sh): both sides in this process, one thread, one call at a time over na+sm. Each call
-// takes a number and answers it plus one.
+// takes a number and answers it plus one. After a warm-up no call may allocate.
 //
 //   call_cost c|cxx CALLS      0: fine, 1: not, 77: no sm here
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -13,9 +14,41 @@
 #include "mercury.h"
 #include "mercury_proc.h"
 
+// --- interposed: counted, then passed on
+// -----------------------------------------------------------------------------
+namespace {
+std::atomic<std::uint64_t> g_allocations{0};
+}
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* malloc(std::size_t n) {
+    g_allocations.fetch_add(1, std::memory_order_relaxed);
+    return __libc_malloc(n);
+}
+}
+
 namespace {
 
 constexpr int kSkip = 77;
+constexpr std::uint64_t kWarmUp = 500;
+
+// Called before each call and behind the last.
+class Allocations {
+ public:
+    void before(std::uint64_t call) noexcept {
+        if (call == kWarmUp) {
+            warm_ = g_allocations.load();
+        }
+    }
+    bool none() const {
+        const std::uint64_t n = g_allocations.load() - warm_;
+        std::printf("%llu allocations after the warm-up\n", static_cast<unsigned long long>(n));
+        return n == 0;
+    }
+
+ private:
+    std::uint64_t warm_ = 0;
+};
 
 // --- C
 // ---------------------------------------------------------------------------------------------------------------
@@ -89,7 +122,9 @@ int run_c(std::uint64_t calls) {
     HG_Create(client.context, address, client.increment, &handle);
     std::uint64_t value = 0;
     bool good = true;
+    Allocations allocations;
     for (std::uint64_t i = 0; i < calls && good; ++i) {
+        allocations.before(i);
         Pending call;
         good = HG_Forward(handle, on_reply, &call, &value) == HG_SUCCESS;
         while (good && !call.done) {
@@ -98,6 +133,7 @@ int run_c(std::uint64_t calls) {
         }
         value = call.result;
     }
+    good = allocations.none() && good;
     HG_Destroy(handle);
     HG_Addr_free(client.cls, address);
     client.close();
@@ -110,8 +146,10 @@ int run_c(std::uint64_t calls) {
 
 constexpr hg::Rpc<std::uint64_t(std::uint64_t)> increment{"increment"};
 
-hg::Task<> call_all(const hg::Peer& peer, std::uint64_t calls, std::uint64_t& value, bool& done) {
+hg::Task<> call_all(const hg::Peer& peer, std::uint64_t calls, std::uint64_t& value, bool& done,
+                    Allocations& allocations) {
     for (std::uint64_t i = 0; i < calls; ++i) {
+        allocations.before(i);
         value = co_await increment(peer, value);
     }
     done = true;
@@ -131,12 +169,13 @@ int run_cxx(std::uint64_t calls) {
     const hg::Peer peer = client->connect(server->uri());
     std::uint64_t value = 0;
     bool done = false;
-    client->spawn(call_all(peer, calls, value, done));
+    Allocations allocations;
+    client->spawn(call_all(peer, calls, value, done, allocations));
     while (!done) {
         server->poll();
         client->poll();
     }
-    return value == calls ? 0 : 1;
+    return allocations.none() && value == calls ? 0 : 1;
 }
 
 }  // namespace
