@@ -260,7 +260,7 @@ Result<bool> Context::close() {
     for (Pace pace;; pace.next()) {
         unsigned count = 0;
         (void)trigger(0, poll(), count);
-        if (nothing_under_way() && done_.empty() && (!threaded_ || !in_use())) {
+        if (nothing_under_way() && bulk_->idle() && done_.empty() && (!threaded_ || !in_use())) {
             break;
         }
         if (std::chrono::steady_clock::now() > deadline) {
