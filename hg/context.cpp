@@ -237,12 +237,6 @@ bool Context::nothing_under_way() {
     });
 }
 
-// Whether the user has handles.
-bool Context::in_use() {
-    const std::vector<Handle*> all = handles_->all();
-    return std::any_of(all.begin(), all.end(), [](const Handle* h) { return h->refs() > 0; });
-}
-
 Result<bool> Context::close() {
     if (const Status s = unpost(); !ok(s)) {
         return Error{Status::busy, "the transport did not give the receives for requests back"};
@@ -260,7 +254,8 @@ Result<bool> Context::close() {
     for (Pace pace;; pace.next()) {
         unsigned count = 0;
         (void)trigger(0, poll(), count);
-        if (nothing_under_way() && bulk_->idle() && done_.empty() && (!threaded_ || !in_use())) {
+        if (nothing_under_way() && bulk_->idle() && done_.empty() &&
+            (!threaded_ || handles_->used() == 0)) {
             break;
         }
         if (std::chrono::steady_clock::now() > deadline) {
@@ -276,11 +271,7 @@ Result<bool> Context::close() {
     if (const std::uint32_t n = done_.count(); n != 0) {
         return Error{Status::busy, fmt::format("{} callbacks wait for HG_Trigger", n)};
     }
-    std::size_t held = 0;
-    for (const Handle* handle : handles_->all()) {
-        held += handle->refs() > 0 ? 1 : 0;
-    }
-    if (held != 0) {
+    if (const std::size_t held = handles_->used(); held != 0) {
         return Error{Status::busy, fmt::format("{} handles still exist: destroy them first", held)};
     }
     if (!bulk_->idle()) {

@@ -144,7 +144,6 @@ class Context {
     bool run_work() noexcept;
     bool arm() noexcept;
     bool nothing_under_way();
-    bool in_use();
 
     Port& port_for(const Address& address) const noexcept {
         return sm_ != nullptr && address.sm() != nullptr ? *sm_ : *net_;

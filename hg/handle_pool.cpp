@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "hg/handle_pool.hpp"
 
+#include <algorithm>
 #include <mutex>
 
 #include "hg/context.hpp"
@@ -46,23 +47,31 @@ Handle* HandlePool::take(Port& port, Hook hook) {
 }
 
 void HandlePool::give(Handle& handle) noexcept {
-    handle.stage_.store(Handle::Stage::free, std::memory_order_release);
     const std::lock_guard guard(lock_);
+    put(handle);
+}
+
+// Under the lock: who finds with used() that no handle is out may destroy the pool at once.
+void HandlePool::put(Handle& handle) noexcept {
+    handle.stage_.store(Handle::Stage::free, std::memory_order_release);
     handle.next_ = std::exchange(free_[bulk::index(handle.port_->rail())], &handle);
 }
 
 void HandlePool::set_aside(Handle& handle) noexcept {
+    const std::lock_guard guard(lock_);
     handle.stage_.store(Handle::Stage::free, std::memory_order_release);
-    Handle* oldest = nullptr;
-    {
-        const std::lock_guard guard(lock_);
-        oldest = std::exchange(aside_[next_aside_], &handle);
-        next_aside_ = (next_aside_ + 1) % aside_.size();
-    }
-    if (oldest != nullptr) {
+    if (Handle* oldest = std::exchange(aside_[next_aside_], &handle); oldest != nullptr) {
         oldest->target_ = false;
-        give(*oldest);
+        put(*oldest);
     }
+    next_aside_ = (next_aside_ + 1) % aside_.size();
+}
+
+std::size_t HandlePool::used() noexcept {
+    const std::lock_guard guard(lock_);
+    return static_cast<std::size_t>(std::count_if(
+        handles_.begin(), handles_.end(),
+        [](const Handle& h) { return h.refs() > 0 || h.stage() != Handle::Stage::free; }));
 }
 
 std::vector<Handle*> HandlePool::all() {

@@ -35,10 +35,14 @@ class HandlePool {
     // The hook for handles that are taken from now on; nobody takes any meanwhile.
     void set_create(const Class::HandleCreate& create) noexcept { create_ = create; }
 
+    // How many are out, with a user, in the transport, or on their way back here.
+    std::size_t used() noexcept;
     // For control paths: all there are now.
     std::vector<Handle*> all();
 
  private:
+    void put(Handle& handle) noexcept;
+
     Context& context_;
     Class::HandleCreate create_;
     na::util::OptionalLock lock_;

@@ -142,7 +142,7 @@ if [ -n "$mercury_compat" ]; then
             # shellcheck disable=SC2086
             run_quietly "$names" env -u LD_LIBRARY_PATH $CC $SANITIZE -std=c11 -o "$work/by-name" \
                 "$source/docs/examples/hello_c/hello.c" "-I$root/include" "-L$libs" $names "-Wl,-rpath,$libs"
-            env -u LD_LIBRARY_PATH ldd "$work/by-name" | grep -q "libcinnabar-na.so.0 => $libs" || fail "$names is not ours"
+            [[ "$(env -u LD_LIBRARY_PATH ldd "$work/by-name")" == *"libcinnabar-na.so.0 => $libs"* ]] || fail "$names is not ours"
         done
         echo "ok: -lmercury"
     fi

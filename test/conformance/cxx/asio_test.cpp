@@ -132,6 +132,10 @@ TEST_CASE("a strand, with several threads behind it") {
 }
 
 TEST_CASE("deadlines pass while the loop sleeps") {
+    if (const char* why = support::lacks(support::Promise::short_visits)) {
+        support::skip(why);  // the server never looks
+        return;
+    }
     Loop loop;
     loop.server.stop();  // nobody serves
     hg::Result<int> result = hg::Error{};
@@ -145,6 +149,10 @@ TEST_CASE("deadlines pass while the loop sleeps") {
 
 #if BOOST_VERSION >= 107700
 TEST_CASE("a cancellation slot cancels a call") {
+    if (const char* why = support::lacks(support::Promise::short_visits)) {
+        support::skip(why);  // the server never looks
+        return;
+    }
     Loop loop;
     loop.server.stop();
     ba::cancellation_signal signal;

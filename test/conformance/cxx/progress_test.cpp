@@ -302,8 +302,9 @@ TEST_CASE("a stop races with the answer, and one of them wins") {
             add(pair.peer, i, 1,
                 hg::CallOptions{.deadline = hg::Clock::now() + 5s, .stop = source.get_token()})
                 .wait();
-        CHECK(((r && *r == i + 1) || r.status() == Status::canceled));
         stopper.join();
+        CAPTURE(static_cast<int>(r.status()), r ? *r : -1, r ? "" : r.error().message);
+        CHECK(((r && *r == i + 1) || r.status() == Status::canceled));
     }
     CHECK(add(pair.peer, 1, 1).get() == 2);
 }
@@ -379,6 +380,10 @@ TEST_CASE("shutdown ends what does not end by itself, and says so to everybody")
 }
 
 TEST_CASE("threads that drive an engine leave it when it ends") {
+    if (const char* why = support::lacks(support::Promise::short_visits)) {
+        support::skip(why);
+        return;
+    }
     hg::EngineOptions options = by_caller();
     options.drain = 20ms;
     Pair pair({}, by_caller());
