@@ -190,9 +190,10 @@ bool CallState::start(Continuation& continuation) noexcept {
         }
     }
     if (ok(status)) {
-        status = handle->forward(payload, callback, message.beyond, beyond_size);
-        if (!ok(status)) {
+        const Status s = handle->forward(payload, callback, message.beyond, beyond_size);
+        if (!ok(s)) {
             message.give_back();
+            status = s;  // otherwise it is the completion's, which may have been here
         } else {
             // It has left without the looks of those who came before.
             if (cause.load(std::memory_order_seq_cst) != Cause::none) {
