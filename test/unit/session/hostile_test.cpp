@@ -110,7 +110,8 @@ TEST_CASE("greetings from addresses that cannot be are dropped") {
     Net net;
     Node n(net, 1000);
     std::string multicast = address_of(2000, "239.1.1.1").identity();
-    Card high = card_of(address_of(65535).identity());
+    const std::string last = address_of(65535).identity();
+    Card high = card_of(last);
     high.context = 1;
     high.contexts = 2;
     const std::string v6 = address_of(2000, "2001:db8::1").identity();  // n speaks IPv4
