@@ -67,6 +67,13 @@ std::string device_name(const std::string& domain) {
     return infiniband ? domain + ":1" : domain;
 }
 
+// 1.10 leaves the loopback alone, for example.
+bool uses(const std::string& interface) {
+    const auto& all = transports_here();
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Transport& t) { return t.device == interface; });
+}
+
 // Empty: UCX may use all.
 std::string devices_for(const plugin::OpenSpec& spec, const util::IpChoice& ip) {
     if (is_local(spec.protocol)) {
@@ -129,6 +136,14 @@ Result<Settings> settle(const plugin::OpenSpec& spec) {
         return not_there(spec);
     }
     if (const std::string devices = devices_for(spec, s.ip); !devices.empty()) {
+        if (devices == s.ip.interface && !uses(s.ip.interface) &&
+            !config::of_library("UCX_NET_DEVICES")) {
+            return Error{
+                Status::nodev,
+                fmt::format("ucx+{}: UCX {} does not use the interface {}: name an address "
+                            "of another one",
+                            spec.protocol, version_text(), devices)};
+        }
         wishes.set("NET_DEVICES", devices);
     }
     for (const Transport& t : transports_of(spec.protocol)) {
