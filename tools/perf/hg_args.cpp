@@ -2,6 +2,7 @@
 #include "hg_args.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -105,6 +106,25 @@ class IdlePeers {
     }
 
  private:
+    // Progress where there is something to do: who never answered would be given up by some
+    // transports.
+    static void look(const std::vector<std::unique_ptr<HgSide>>& sides, int timeout_ms) {
+        std::vector<pollfd> fds;
+        for (const auto& side : sides) {
+            HgLane& lane = side->lane(0);
+            if (lane.must_not_sleep()) {
+                timeout_ms = 0;
+            }
+            fds.push_back({lane.descriptor(), POLLIN, 0});
+        }
+        const bool any = poll(fds.data(), fds.size(), timeout_ms) > 0;
+        for (std::size_t i = 0; i < fds.size(); ++i) {
+            if (!any || fds[i].revents != 0) {
+                sides[i]->lane(0).turn(0);
+            }
+        }
+    }
+
     [[noreturn]] static void stay(Options options, const std::vector<std::string>& addresses,
                                   int fd) {
         try {
@@ -120,11 +140,14 @@ class IdlePeers {
             for (unsigned i = 0; i < peers; ++i) {
                 sides.push_back(std::make_unique<HgSide>(options, false, Handlers{}, nullptr));
                 sides.back()->connect(addresses);
+                if (i % 16 == 0) {
+                    look(sides, 0);
+                }
             }
             if (::write(fd, "", 1) == 1) {
                 close(fd);
                 for (;;) {
-                    pause();
+                    look(sides, 1000);
                 }
             }
         } catch (const Failure& failure) {

@@ -159,7 +159,7 @@ class UcxPerftest(Pair):
             text = self.both(machine, ["ucx_perftest", "-p", str(port)],
                              ["ucx_perftest", "127.0.0.1", "-p", str(port), "-t", "tag_lat", "-s", str(size), "-n", str(count),
                               "-w", str(count // 10), "-f", "-v"], port, environment)
-            numbers = [line.split(",") for line in text.splitlines() if re.match(r"^\d+,", line)]
+            numbers = [line.split(",") for line in text.splitlines() if re.match(r"^\s*\d+,", line)]
             if not numbers:
                 raise Missing("ucx_perftest printed no figures")
             # iterations, percentile, average, overall latency in us
