@@ -228,6 +228,9 @@ TEST_CASE("a network that is disturbed does not end a session") {
     a->loses = nullptr;
     REQUIRE(a.send(op, b, "y"));
     REQUIRE(settle([&] { return b.messages.size() == 2; }, a, b));
+    const std::uint64_t heard = a->stat("session_received");
+    REQUIRE(b.send(op, a, "z"));
+    REQUIRE(settle([&] { return a->stat("session_received") > heard; }, a, b));
     CHECK(a->stat("session_begun") == 1);
     // It is not over.
     a->loses = [](const Header&) { return true; };
