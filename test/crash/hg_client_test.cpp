@@ -115,7 +115,9 @@ TEST_CASE("clients are killed one after the other", "[hg]") {
         // The pool of buffers for long payloads still fills up, to as many as are in use at a time:
         // for each call of a client one to land in and one to send, of 128 KiB.
         constexpr std::size_t kPool = kCalls * 2 * (std::size_t{128} << 10);
-        CHECK(now.heap <= memory.heap + kPool + (std::size_t{64} << 10));
+        // So do those of a library below: UCX's end between 10 and 12 MB, full sooner or later.
+        constexpr std::size_t kLibrary = std::size_t{2} << 20;
+        CHECK(now.heap <= memory.heap + kPool + kLibrary);
         CHECK(side.requests(Kind::echo) >= clients);
         side.close();
         CHECK(descriptors_are_back(before));
