@@ -99,12 +99,13 @@ void read_contiguous(Reader& r, C& out) {
     }
 }
 
-template <typename C>
-struct SequenceCodec {
-    using T = typename C::value_type;
+// What all have in common whose encoding begins with a number or a byte, and goes on with any
+// number of Ts.
+template <Sort kSort, typename... T>
+struct Properties {
     template <int Look>
     static consteval std::uint32_t kind() {
-        return kind_with<Look, T>(Sort::sequence);
+        return kind_with<Look, T...>(kSort);
     }
     template <int Look>
     static consteval std::size_t min_size() {
@@ -112,23 +113,29 @@ struct SequenceCodec {
     }
     template <int Look>
     static consteval bool views() {
-        return has_views<T, Look>();
+        return (false || ... || has_views<T, Look>());
     }
     template <int Look>
     static consteval bool sendable() {
-        return can_send<T, Look>();
+        return (true && ... && can_send<T, Look>());
     }
 };
 
 template <typename C>
+using SequenceCodec = Properties<Sort::sequence, typename C::value_type>;
+
+template <typename C>
+void write_each(Writer& w, const C& c) {
+    w.size(c.size());
+    for (const auto& element : c) {
+        w(element);
+    }
+}
+
+template <typename C>
 struct NodeSequenceCodec : SequenceCodec<C> {
     using T = typename C::value_type;
-    static void write(Writer& w, const C& c) {
-        w.size(c.size());
-        for (const auto& element : c) {
-            w(element);
-        }
-    }
+    static void write(Writer& w, const C& c) { write_each(w, c); }
     static void read(Reader& r, C& c) {
         c.clear();
         for (std::size_t n = r.count(min_size_of<T>(), sizeof(T) + kNode); n != 0 && r.ok(); --n) {
@@ -138,30 +145,9 @@ struct NodeSequenceCodec : SequenceCodec<C> {
 };
 
 template <typename C, bool kUnique>
-struct SetCodec {
+struct SetCodec : Properties<Sort::set, typename C::value_type> {
     using T = typename C::value_type;
-    template <int Look>
-    static consteval std::uint32_t kind() {
-        return kind_with<Look, T>(Sort::set);
-    }
-    template <int Look>
-    static consteval std::size_t min_size() {
-        return 1;
-    }
-    template <int Look>
-    static consteval bool views() {
-        return has_views<T, Look>();
-    }
-    template <int Look>
-    static consteval bool sendable() {
-        return can_send<T, Look>();
-    }
-    static void write(Writer& w, const C& c) {
-        w.size(c.size());
-        for (const auto& element : c) {
-            w(element);
-        }
-    }
+    static void write(Writer& w, const C& c) { write_each(w, c); }
     static void read(Reader& r, C& c) {
         c.clear();
         for (std::size_t n = r.count(min_size_of<T>(), sizeof(T) + kNode); n != 0 && r.ok(); --n) {
@@ -177,25 +163,9 @@ struct SetCodec {
 };
 
 template <typename C, bool kUnique>
-struct MapCodec {
+struct MapCodec : Properties<Sort::map, typename C::key_type, typename C::mapped_type> {
     using K = typename C::key_type;
     using V = typename C::mapped_type;
-    template <int Look>
-    static consteval std::uint32_t kind() {
-        return kind_with<Look, K, V>(Sort::map);
-    }
-    template <int Look>
-    static consteval std::size_t min_size() {
-        return 1;
-    }
-    template <int Look>
-    static consteval bool views() {
-        return has_views<K, Look>() || has_views<V, Look>();
-    }
-    template <int Look>
-    static consteval bool sendable() {
-        return can_send<K, Look>() && can_send<V, Look>();
-    }
     static void write(Writer& w, const C& c) {
         w.size(c.size());
         for (const auto& [key, value] : c) {
@@ -220,7 +190,7 @@ struct MapCodec {
 };
 
 template <typename Tuple, typename... T>
-struct TupleCodec {
+struct TupleCodec : Properties<Sort::tuple, T...> {
     template <int Look>
     static consteval std::uint32_t kind() {
         return kind_with<Look, T...>(Sort::tuple, static_cast<std::uint32_t>(sizeof...(T)));
@@ -228,14 +198,6 @@ struct TupleCodec {
     template <int Look>
     static consteval std::size_t min_size() {
         return (std::size_t{0} + ... + min_size_of<T, Look>());
-    }
-    template <int Look>
-    static consteval bool views() {
-        return (false || ... || has_views<T, Look>());
-    }
-    template <int Look>
-    static consteval bool sendable() {
-        return (true && ... && can_send<T, Look>());
     }
     static void write(Writer& w, const Tuple& t) {
         std::apply([&w](const auto&... v) { w(v...); }, t);
@@ -247,23 +209,7 @@ struct TupleCodec {
 
 // One byte that says whether there is a value, and the value.
 template <typename O, typename T>
-struct OptionalCodec {
-    template <int Look>
-    static consteval std::uint32_t kind() {
-        return kind_with<Look, T>(Sort::optional);
-    }
-    template <int Look>
-    static consteval std::size_t min_size() {
-        return 1;
-    }
-    template <int Look>
-    static consteval bool views() {
-        return has_views<T, Look>();
-    }
-    template <int Look>
-    static consteval bool sendable() {
-        return can_send<T, Look>();
-    }
+struct OptionalCodec : Properties<Sort::optional, T> {
     static void write(Writer& w, const O& o) {
         w.scalar(static_cast<bool>(o));
         if (o) {
@@ -435,7 +381,7 @@ struct Codec<std::unique_ptr<T>> : detail::OptionalCodec<std::unique_ptr<T>, T> 
 };
 
 template <typename... T>
-struct Codec<std::variant<T...>> {
+struct Codec<std::variant<T...>> : detail::Properties<detail::Sort::variant, T...> {
     using V = std::variant<T...>;
     template <int Look>
     static consteval std::uint32_t kind() {
@@ -445,14 +391,6 @@ struct Codec<std::variant<T...>> {
     template <int Look>
     static consteval std::size_t min_size() {
         return 1 + std::min({detail::min_size_of<T, Look>()...});
-    }
-    template <int Look>
-    static consteval bool views() {
-        return (false || ... || detail::has_views<T, Look>());
-    }
-    template <int Look>
-    static consteval bool sendable() {
-        return (true && ... && detail::can_send<T, Look>());
     }
     static void write(Writer& w, const V& v) {
         if (v.valueless_by_exception()) {
