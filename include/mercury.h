@@ -154,8 +154,9 @@ HG_PUBLIC hg_context_t* HG_Context_create_id(hg_class_t* hg_class,
 
 /* Destroys a context, not from callbacks. It stops accepting requests, cancels what is in flight
  * (RPC and bulk callbacks get HG_CANCELED), runs what callbacks are due, and gives responses, and
- * threads that still have handles, a bounded time (seconds). HG_BUSY: handles of the user remain;
- * the context stays and may be progressed, triggered and destroyed again. */
+ * threads that still have handles, a bounded time (seconds). HG_BUSY: handles of the user remain,
+ * or a transfer or an operation that the transport has not given back in that time; the context
+ * stays and may be progressed, triggered and destroyed again. HG_INVALID_ARG: NULL. */
 HG_PUBLIC hg_return_t HG_Context_destroy(hg_context_t* context);
 
 /* Stops accepting requests, ahead of HG_Context_destroy; requests that have arrived stay.
