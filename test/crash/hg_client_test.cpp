@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A client is killed in the middle of its calls: what the server does for it ends, others are
 // served, nothing is left.
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "crash/hg_scene.hpp"
@@ -104,9 +106,14 @@ TEST_CASE("clients are killed one after the other", "[hg]") {
                 };
                 PARTY_REQUIRE(support::until_for(kNotice, gone, pump));
             }
+            if (n <= warm) {
+                // The most at any time: pools of libraries below fill up, and are not always full.
+                const Memory used = memory_used();
+                memory.heap = std::max(memory.heap, used.heap);
+                memory.mappings = std::max(memory.mappings, used.mappings);
+            }
             if (n == warm) {
                 descriptors = count_descriptors();
-                memory = memory_used();
             }
         }
         CHECK(count_descriptors() <= descriptors + kOwn / 4);
@@ -115,9 +122,7 @@ TEST_CASE("clients are killed one after the other", "[hg]") {
         // The pool of buffers for long payloads still fills up, to as many as are in use at a time:
         // for each call of a client one to land in and one to send, of 128 KiB.
         constexpr std::size_t kPool = kCalls * 2 * (std::size_t{128} << 10);
-        // So do those of a library below: UCX's end between 10 and 12 MB, full sooner or later.
-        constexpr std::size_t kLibrary = std::size_t{2} << 20;
-        CHECK(now.heap <= memory.heap + kPool + kLibrary);
+        CHECK(now.heap <= memory.heap + kPool + (std::size_t{64} << 10));
         CHECK(side.requests(Kind::echo) >= clients);
         side.close();
         CHECK(descriptors_are_back(before));
