@@ -11,7 +11,11 @@ LONGEST = 6  # errors for one mistake
 
 source, compiler = sys.argv[1], sys.argv[2:]
 with open(source, encoding="utf-8") as file:
-    wanted = {int(n): text.strip() for n, text in re.findall(r"MISUSE == (\d+)\s+// (.*)", file.read())}
+    text = file.read()
+wanted = {int(n): said.strip() for n, said in re.findall(r"MISUSE == (\d+)\s+// (.*)", text)}
+cases = {int(n) for n in re.findall(r"MISUSE ==[\s\\]*(\d+)", text)} - {0}
+if not cases or cases != set(wanted):
+    sys.exit(f"FAILED: cases without a text behind them: {sorted(cases - set(wanted))}")
 failures = 0
 
 
