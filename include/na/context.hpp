@@ -282,6 +282,9 @@ class Context {
     Status post_recv_unexpected(detail::Slot& op, const Buffer& buffer) noexcept;
     Status post_recv_expected(detail::Slot& op, const Target& from, std::uint32_t tag,
                               const Buffer& buffer) noexcept;
+    template <auto kMove>
+    Status transfer(detail::Slot& op, const Target& target, const LocalRange& local,
+                    const RemotePlace& remote, const char* what) noexcept;
     Status post_put(detail::Slot& op, const Target& to, const LocalRange& local,
                     const RemotePlace& remote) noexcept;
     Status post_get(detail::Slot& op, const Target& from, const LocalRange& local,

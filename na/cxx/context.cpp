@@ -366,10 +366,11 @@ Status both(const ContextState& state, const Ref<detail::MemoryState>& local,
 
 }  // namespace
 
-Status Context::post_put(detail::Slot& slot, const Target& to, const LocalRange& local,
-                         const RemotePlace& remote) noexcept {
+template <auto kMove>
+Status Context::transfer(detail::Slot& slot, const Target& target_of, const LocalRange& local,
+                         const RemotePlace& remote, const char* what) noexcept {
     auto& op = static_cast<Single&>(slot);
-    impl::Address* peer = target(*state_, to);
+    impl::Address* peer = target(*state_, target_of);
     if (peer == nullptr) [[unlikely]] {
         return Status::invalid_arg;
     }
@@ -380,28 +381,19 @@ Status Context::post_put(detail::Slot& slot, const Target& to, const LocalRange&
     op.local = local.memory_->state_;
     op.remote = remote.memory_->state_;
     const Status s =
-        state_->core->put(*op.core, *op.local->memory, local.offset_, *op.remote->memory,
-                          remote.offset_, local.size_, *peer, to.context());
-    return ok(s) ? s : refused(s, "put to", &to.address());
+        ((*state_->core).*kMove)(*op.core, *op.local->memory, local.offset_, *op.remote->memory,
+                                 remote.offset_, local.size_, *peer, target_of.context());
+    return ok(s) ? s : refused(s, what, &target_of.address());
+}
+
+Status Context::post_put(detail::Slot& slot, const Target& to, const LocalRange& local,
+                         const RemotePlace& remote) noexcept {
+    return transfer<&impl::Context::put>(slot, to, local, remote, "put to");
 }
 
 Status Context::post_get(detail::Slot& slot, const Target& from, const LocalRange& local,
                          const RemotePlace& remote) noexcept {
-    auto& op = static_cast<Single&>(slot);
-    impl::Address* peer = target(*state_, from);
-    if (peer == nullptr) [[unlikely]] {
-        return Status::invalid_arg;
-    }
-    if (const Status s = both(*state_, local.memory_->state_, remote.memory_->state_); !ok(s))
-        [[unlikely]] {
-        return s;
-    }
-    op.local = local.memory_->state_;
-    op.remote = remote.memory_->state_;
-    const Status s =
-        state_->core->get(*op.core, *op.local->memory, local.offset_, *op.remote->memory,
-                          remote.offset_, local.size_, *peer, from.context());
-    return ok(s) ? s : refused(s, "get from", &from.address());
+    return transfer<&impl::Context::get>(slot, from, local, remote, "get from");
 }
 
 void Context::cancel(Operation& op) noexcept {
