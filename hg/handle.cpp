@@ -56,14 +56,14 @@ void Handle::unref() noexcept {
 bool Handle::unref_user() noexcept {
     std::uint64_t before = refs_.load(std::memory_order_relaxed);
     if (!threaded_) {
-        if ((before & kUserRefs) == 0) {
-            return false;
+        if ((before & kUserRefs) == 0) [[unlikely]] {
+            return answer_owed_.exchange(false, std::memory_order_relaxed);
         }
         refs_.store(before - kUserRef, std::memory_order_relaxed);
     } else {
         do {
-            if ((before & kUserRefs) == 0) {
-                return false;
+            if ((before & kUserRefs) == 0) [[unlikely]] {
+                return answer_owed_.exchange(false, std::memory_order_relaxed);
             }
         } while (!refs_.compare_exchange_weak(before, before - kUserRef, std::memory_order_acq_rel,
                                               std::memory_order_relaxed));

@@ -83,7 +83,8 @@ class Handle : private Completion {
     bool uses_sm() const noexcept { return port_->rail() == bulk::Rail::sm; }
 
     void ref_user() noexcept { add_refs(kUserRef); }
-    // False: there was no reference left to give (a double free); nothing happened.
+    // False: there was no reference left to give (a double free); nothing happened. A target that
+    // does not answer may give one more than it has: that of the answer.
     bool unref_user() noexcept;
     // The library's included.
     std::int32_t refs() const noexcept {
@@ -125,7 +126,10 @@ class Handle : private Completion {
     // The same for the response: busy (responded already), opnotsupported (one-way), invalid_arg
     // (an origin's handle).
     na::Status claim_response() noexcept;
-    void unclaim_response() noexcept { stage_.store(Stage::received, std::memory_order_release); }
+    void unclaim_response() noexcept {
+        answer_owed_.store(true, std::memory_order_relaxed);
+        stage_.store(Stage::received, std::memory_order_release);
+    }
     std::span<std::byte> output_space() const noexcept {
         return {kit_->output + port_->output_at(), port_->output_room()};
     }
@@ -317,6 +321,7 @@ class Handle : private Completion {
     // Of a response beyond its message, at the origin: whether its acknowledgement is on its way.
     enum class Ack : std::uint8_t { none, sent, given_up };
     std::atomic<Ack> ack_{Ack::none};
+    std::atomic<bool> answer_owed_{false};  // target: the program has not answered
     bool target_ = false;
     bool one_way_ = false;
     bool looped_ = false;          // to oneself, not over the transport

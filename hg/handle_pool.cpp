@@ -62,6 +62,7 @@ void HandlePool::set_aside(Handle& handle) noexcept {
     handle.stage_.store(Handle::Stage::free, std::memory_order_release);
     if (Handle* oldest = std::exchange(aside_[next_aside_], &handle); oldest != nullptr) {
         oldest->target_ = false;
+        oldest->answer_owed_.store(false, std::memory_order_relaxed);
         put(*oldest);
     }
     next_aside_ = (next_aside_ + 1) % aside_.size();

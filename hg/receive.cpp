@@ -152,6 +152,7 @@ void Handle::arrived() noexcept {
 
 // The same where the two references are there already, perhaps with more of the program's.
 void Handle::hand_on() noexcept {
+    answer_owed_.store(!one_way_, std::memory_order_relaxed);
     stage_.store(Stage::received, std::memory_order_release);
     finish(&Handle::dispatch);
 }

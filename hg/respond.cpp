@@ -19,7 +19,11 @@ Status Handle::claim_response() noexcept {
     if (one_way_) [[unlikely]] {
         return Status::opnotsupported;
     }
-    return swap_stage(Stage::received, Stage::answering) ? Status::success : Status::busy;
+    if (!swap_stage(Stage::received, Stage::answering)) [[unlikely]] {
+        return Status::busy;
+    }
+    answer_owed_.store(false, std::memory_order_relaxed);
+    return Status::success;
 }
 
 Status Handle::send_response(Status code, std::size_t payload, const Callback& callback,

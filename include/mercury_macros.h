@@ -1,37 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Generates structures with their procs, and registers RPCs. C99 and C++.
+/* Generates structures with their procs, and registers RPCs; brings HG, bulk descriptors, their
+ * procs, and Boost.Preprocessor. C99 and C++.
  *
  *     MERCURY_GEN_PROC(open_in_t, ((hg_const_string_t)(path))((int32_t)(mode)))
  *     MERCURY_GEN_PROC(open_out_t, ((int32_t)(fd)))
  *     id = MERCURY_REGISTER(hg_class, "open", open_in_t, open_out_t, open_cb);
  *
- * Each type is one token T for which hg_proc_T exists: those of mercury_proc.h,
- * mercury_proc_string.h and mercury_proc_bulk.h (which the user includes), generated ones, the
- * user's own. */
+ * Each type is one token T for which hg_proc_T exists: those of mercury_proc.h, mercury_proc_bulk.h
+ * and mercury_proc_string.h (which the user includes), generated ones, the user's own. Types may be
+ * written as macros. */
 #ifndef MERCURY_MACROS_H
 #define MERCURY_MACROS_H
 
 #include "mercury.h"
+#include "mercury_bulk.h"
 #include "mercury_proc.h"
+#include "mercury_proc_bulk.h"
 
 /* The proc of `void`, an RPC without that structure. */
 #define hg_proc_void NULL
 
+/* hg_proc_T; T may be a macro. */
+#define HG_GEN_PROC_NAME_(type) hg_proc_##type
+
 /* Registers an RPC by name with the procs of its structure types; `void`: none. See
  * HG_Register_name. */
 #define MERCURY_REGISTER(hg_class, func_name, in_struct_type_name, out_struct_type_name, rpc_cb) \
-    HG_Register_name((hg_class), (func_name), hg_proc_##in_struct_type_name,                     \
-                     hg_proc_##out_struct_type_name, (rpc_cb))
+    HG_Register_name((hg_class), (func_name), HG_GEN_PROC_NAME_(in_struct_type_name),            \
+                     HG_GEN_PROC_NAME_(out_struct_type_name), (rpc_cb))
 
 #ifdef HG_HAS_BOOST
-#include <boost/preprocessor/cat.hpp>
-#include <boost/preprocessor/seq/elem.hpp>
-#include <boost/preprocessor/seq/for_each.hpp>
-#include <boost/preprocessor/seq/for_each_i.hpp>
+#include <boost/preprocessor.hpp>
 
 /* The parts of one field, ((type)(name)). */
-#define HG_GEN_GET_TYPE(field) BOOST_PP_SEQ_ELEM(0, field)
-#define HG_GEN_GET_NAME(field) BOOST_PP_SEQ_ELEM(1, field)
+#define HG_GEN_GET_TYPE(field) BOOST_PP_SEQ_HEAD(field)
+#define HG_GEN_GET_NAME(field) BOOST_PP_SEQ_CAT(BOOST_PP_SEQ_TAIL(field))
 
 /* Calls one field's proc on `object`, a pointer to its structure. */
 #define HG_GEN_CALL_(object, field) \

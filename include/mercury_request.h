@@ -5,6 +5,7 @@
 #ifndef MERCURY_REQUEST_H
 #define MERCURY_REQUEST_H
 
+#include "mercury_atomic.h"
 #include "mercury_util_config.h"
 
 typedef struct hg_request_class hg_request_class_t; /* who makes progress, and how */

@@ -41,15 +41,28 @@ TEST_CASE("the code of a handler that fails reaches the caller") {
 TEST_CASE("a target that destroys its handle once too often takes nobody else's reference") {
     Pair pair;
     static hg_return_t second;
-    // As programs do that give up the reference of a response that they do not send.
-    const auto twice = [](hg_handle_t h) {
+    static hg_return_t third;
+    // Programs give up the reference of a response that they do not send, too, which is one more
+    // than of a request that wants none.
+    const auto thrice = [](hg_handle_t h) {
         const hg_return_t first = HG_Destroy(h);
         second = HG_Destroy(h);
+        third = HG_Destroy(h);
         return first;
     };
     for (const hg_id_t id : {pair.a.unserved, pair.a.note}) {
-        REQUIRE(HG_Register(pair.b.cls(), id, nullptr, nullptr, twice) == HG_SUCCESS);
+        REQUIRE(HG_Register(pair.b.cls(), id, nullptr, nullptr, thrice) == HG_SUCCESS);
     }
+    // One that has answered has nothing to give up.
+    const auto answered = [](hg_handle_t h) {
+        const hg_return_t first = HG_Respond(h, nullptr, nullptr, nullptr);
+        HG_Destroy(h);
+        second = HG_Destroy(h);
+        return first;
+    };
+    const hg_id_t answer = HG_Register_name(pair.a.cls(), "answered", nullptr, nullptr, nullptr);
+    REQUIRE(HG_Register(pair.b.cls(), answer, nullptr, nullptr, answered) == HG_SUCCESS);
+    Call served(pair.a, pair.to_b, answer);
     REQUIRE(HG_Registered_disable_response(pair.b.cls(), pair.b.note, 1) == HG_SUCCESS);
     Call call(pair.a, pair.to_b, pair.a.unserved);
     Call note(pair.a, pair.to_b, pair.a.note);
@@ -57,6 +70,9 @@ TEST_CASE("a target that destroys its handle once too often takes nobody else's 
     for (unsigned i = 0; i < 100; ++i) {
         second = HG_RETURN_MAX;
         CHECK(pair.run(call) == HG_OTHER_ERROR);
+        CHECK(second == HG_SUCCESS);
+        CHECK(third == HG_INVALID_ARG);
+        CHECK(pair.run(served) == HG_SUCCESS);
         CHECK(second == HG_INVALID_ARG);
         second = HG_RETURN_MAX;
         Blob in = blob(i, 10);

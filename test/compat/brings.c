@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What comes with a header: programs include one and use what Mercury's header of that name brings.
+ * Building is the test; one unit for each BRINGS. */
+#if BRINGS == 1
+#include "mercury_macros.h"
+
+#define WHOLE_NUMBER uint64_t
+#define PAIR(type, name) ((type)(name))
+
+/* Types behind macros, here and at the registration; a name in two parts. */
+MERCURY_GEN_PROC(brought_t, ((hg_bulk_t)(bulk))PAIR(WHOLE_NUMBER, count)((hg_size_t)(si)(ze)))
+#define BROUGHT brought_t
+
+#define REPEAT(z, n, data) BOOST_PP_COMMA_IF(n) data
+static const hg_size_t ones[] = {BOOST_PP_REPEAT(3, REPEAT, 1)};
+
+hg_id_t brought(hg_class_t* hg_class, hg_context_t* context, brought_t* b);
+hg_id_t brought(hg_class_t* hg_class, hg_context_t* context, brought_t* b) {
+    const hg_size_t size = ones[0] + BOOST_PP_ARRAY_SIZE((2, (a, b)));
+
+    b->size = HG_Bulk_get_size(b->bulk);
+    if (HG_Bulk_create(hg_class, 1, NULL, &size, HG_BULK_READWRITE, &b->bulk) != HG_SUCCESS ||
+        HG_Bulk_bind(b->bulk, context) != HG_SUCCESS)
+        return 0;
+    return MERCURY_REGISTER(hg_class, "brought", BROUGHT, void, NULL);
+}
+#elif BRINGS == 2
+#include "mercury_request.h"
+
+struct counted {
+    hg_request_t* request;
+    hg_atomic_int32_t left;
+};
+
+void one_less(struct counted* c);
+void one_less(struct counted* c) {
+    if (hg_atomic_decr32(&c->left) == 0)
+        hg_request_complete(c->request);
+}
+#elif BRINGS == 3
+#include "mercury_thread_pool.h"
+
+struct pool_user {
+    struct hg_thread_work work;
+    hg_thread_mutex_t mutex;
+    hg_thread_cond_t cond;
+    hg_thread_t thread;
+    STAILQ_ENTRY(pool_user) next;
+};
+
+int post(hg_thread_pool_t* pool, struct pool_user* user);
+int post(hg_thread_pool_t* pool, struct pool_user* user) {
+    hg_thread_mutex_lock(&user->mutex);
+    hg_thread_mutex_unlock(&user->mutex);
+    return hg_thread_pool_post(pool, &user->work);
+}
+#elif BRINGS == 4
+#include "mercury_proc_string.h"
+
+hg_return_t proc_text(hg_proc_t proc, void* data);
+hg_return_t proc_text(hg_proc_t proc, void* data) {
+    hg_string_object_t s;
+
+    memset(&s, 0, sizeof s);
+    return hg_proc_get_op(proc) == HG_FREE ? hg_proc_hg_string_t(proc, data)
+                                           : hg_proc_hg_string_object_t(proc, &s);
+}
+#endif
