@@ -26,7 +26,9 @@ bool is_taken(Status status) noexcept {
 }  // namespace
 
 Domain::Domain(const plugin::OpenSpec& spec, Choice choice)
-    : session::Domain(kClass, spec, choice.provider->naming), choice_(std::move(choice)) {
+    : session::Domain(kClass, spec, choice.provider->naming),
+      listens_(spec.listen),
+      choice_(std::move(choice)) {
     plugin::Caps& caps = local_.caps;
     caps.ordered[0] = caps.ordered[1] = choice_.ordered;
     caps.op_scratch = sizeof(Transfer);
@@ -89,7 +91,8 @@ EndpointSpec Domain::endpoint_spec() const noexcept {
             .choice = &choice_,
             .registrar = &registrar_,
             .largest = local_.largest,
-            .waits = !local_.no_block};
+            .waits = !local_.no_block,
+            .many = listens_};
 }
 
 // What libfabric is told to listen at for context `id`; `port`: of IP only.

@@ -45,6 +45,7 @@ class Domain final : public session::Domain {
     std::string source_of(std::uint8_t id, std::uint16_t port) const;
     Result<Address> add_endpoint(std::string_view source);
 
+    const bool listens_;
     Choice choice_;
     Fabric fabric_;
     FabricDomain domain_;

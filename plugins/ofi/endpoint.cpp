@@ -49,7 +49,8 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
     fi_cq_attr cq_attr{};
     cq_attr.size = kQueue;
     cq_attr.format = FI_CQ_FORMAT_DATA;
-    cq_attr.wait_obj = spec.waits && choice.provider->wait_fd ? FI_WAIT_FD : FI_WAIT_NONE;
+    const bool watched = spec.waits || (spec.many && choice.provider->polls_all);
+    cq_attr.wait_obj = watched && choice.provider->wait_fd ? FI_WAIT_FD : FI_WAIT_NONE;
     fid_cq* cq = nullptr;
     int rc = fi_cq_open(spec.domain, &cq_attr, &cq, nullptr);
     if (rc != 0 && cq_attr.wait_obj == FI_WAIT_FD) {
@@ -60,7 +61,8 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
         return failure(rc, "make a completion queue");
     }
     e->cq_.reset(cq);
-    if (cq_attr.wait_obj == FI_WAIT_FD && fi_control(&cq->fid, FI_GETWAIT, &e->wait_fd_) != 0) {
+    if (spec.waits && cq_attr.wait_obj == FI_WAIT_FD &&
+        fi_control(&cq->fid, FI_GETWAIT, &e->wait_fd_) != 0) {
         e->wait_fd_ = -1;
     }
     rc = fi_ep_bind(ep, &av->fid, 0);

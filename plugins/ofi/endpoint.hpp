@@ -39,6 +39,7 @@ struct EndpointSpec {
     const Registrar* registrar = nullptr;
     std::size_t largest = 0;  // message
     bool waits = true;        // a descriptor is wanted
+    bool many = false;        // of peers there may be: some come by themselves
 };
 
 class Endpoint {

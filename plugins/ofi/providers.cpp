@@ -23,6 +23,7 @@ constexpr Provider kProviders[] = {
         .protocol = "tcp",
         .fabric = "tcp;ofi_rxm",
         .probe = Probe::tcp,
+        .polls_all = true,
         .forgets_requests = true,
         .remark = "where tcp has no reliable datagrams",
     },
@@ -30,6 +31,7 @@ constexpr Provider kProviders[] = {
         .protocol = "tcp;ofi_rxm",
         .fabric = "tcp;ofi_rxm",
         .probe = Probe::tcp,
+        .polls_all = true,
         .forgets_requests = true,
     },
     {
@@ -106,9 +108,10 @@ constexpr Setting kSettings[] = {
     // us between looks at connections, 10000 by default: a first call takes two of them. For the
     // price of 1000 system calls a second while somebody polls.
     {"FI_OFI_RXM_CM_PROGRESS_INTERVAL", "1000"},
-    // Receives of 16 KiB that each endpoint reserves and clears, 4096 by default: 50 MiB a context,
-    // and a pass over so much memory that calls are slower for it.
-    {"FI_OFI_RXM_MSG_RX_SIZE", "512"},
+    // Receives of 16 KiB that are reserved and cleared: over tcp for all connections of an endpoint
+    // together, 4096 by default, 50 MiB a context, and a pass over so much memory that calls are
+    // slower for it; over verbs for each connection, 128 by default.
+    {"FI_OFI_RXM_MSG_RX_SIZE", "128"},
 };
 
 }  // namespace

@@ -36,6 +36,9 @@ struct Provider {
         true;            // puts complete when they are visible at the target (FI_DELIVERY_COMPLETE)
     bool inject = true;  // what is injected leaves at once, and not only with later progress
     bool rma_errors = true;  // a put or get that the target refuses is reported, and not forgotten
+    // A queue without descriptor is polled over all connections, one with a descriptor over those
+    // that have something: slower with a few, far faster with many.
+    bool polls_all = false;
     // Closes with connection requests that nobody looked at, and leaves their sockets open.
     bool forgets_requests = false;
     // Posts do not wait for a connection; else the peer's port is tried before it is handed over.
