@@ -133,6 +133,9 @@ std::size_t Engine::do_work() {
         if (link->holding()) {
             deliver_held(*link);
         }
+        if (link->parting) [[unlikely]] {
+            parted(*link);
+        }
         if (flushed && link->due == 0 && !link->doomed && !link->holding()) {
             util::IntrusiveList<Link, &Link::work>::remove(*link);
             ++events;

@@ -249,6 +249,7 @@ class Engine : public plugin::Context {
 
     // handshake.cpp
     void greet(Link& link) noexcept;
+    void parted(Link& link);
     void forget_session(Link& link) noexcept;
     void set_cookie(Link& link, std::uint64_t cookie);
     void knows(Link& link) noexcept;

@@ -95,6 +95,14 @@ void Engine::greet(Link& link) noexcept {
 }
 
 // The peer died, or lost its memory of us. Everything towards it ends.
+// The peer has closed. Its answers came before that, and so end the operations that wait for them.
+void Engine::parted(Link& link) {
+    link.parting = !link.held[static_cast<std::size_t>(Lane::expected)].empty();
+    if (!link.parting) {
+        lost(link, Status::hostunreach);
+    }
+}
+
 void Engine::lost(Link& link, Status why) {
     ++stats_.lost;
     NA_LOG_INFO(addr, "the session with {} ended", link.address.text());
@@ -110,6 +118,7 @@ void Engine::lost(Link& link, Status why) {
     link.due = 0;
     link.wants = false;
     link.doomed = false;
+    link.parting = false;
     link.audited = false;
     if (link.peer != nullptr && !was_up && other_link_up(link)) {
         // Not the peer is gone, this context of it never was there: what is posted to it fails for
@@ -228,7 +237,7 @@ void Engine::arrived_control(const Header& h, std::span<const std::byte> rest) {
         }
         if (h.kind == Kind::bye && link != nullptr && link->state == Link::State::up &&
             !link->self) {
-            lost(*link, Status::hostunreach);
+            parted(*link);
         }
         return;
     }

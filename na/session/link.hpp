@@ -52,6 +52,7 @@ struct Link {
     bool refused = false;       // the core did not want to know the peer: said once
     bool wants = false;         // a post was answered `again` since the last look
     bool doomed = false;        // to be ended in progress()
+    bool parting = false;       // it has said goodbye, and what it had said before waits for room
     bool audited = false;       // asked for a sign of life, though nobody waits for it
     // It has greeted, or answered, since the transport has a way to it. Engine::leave() makes it
     // false.

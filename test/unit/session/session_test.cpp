@@ -272,6 +272,42 @@ TEST_CASE("a peer that closes says so") {
     CHECK(a->stat("session_lost") == 1);
 }
 
+TEST_CASE("what a peer has sent before it closed comes before its end") {
+    Net net;
+    Node a(net, 1000);
+    auto b = std::make_unique<Node>(net, 2000);
+    TestOp op;
+    REQUIRE(a.send(op, *b, "question"));
+    REQUIRE(settle([&] { return b->messages.size() == 1; }, a, *b));
+    a.room = false;
+    TestOp answer;
+    REQUIRE(b->send(answer, a, "answer", Lane::expected, 3));
+    b.reset();
+    // The goodbye is heard, and waits.
+    REQUIRE(settle([&] { return a->inbox.empty() && a->stat("session_held") == 1; }, a));
+    a.progress();
+    CHECK(a.lost.empty());
+    a.room = true;
+    REQUIRE(settle([&] { return !a.lost.empty(); }, a));
+    REQUIRE(a.messages.size() == 1);
+    CHECK(a.messages.front().text == "answer");
+}
+
+TEST_CASE("requests that there is no room for do not hold up the end of their peer") {
+    Net net;
+    Node a(net, 1000);
+    auto b = std::make_unique<Node>(net, 2000);
+    a.room = false;
+    TestOp op;
+    REQUIRE(b->send(op, a, "request"));
+    REQUIRE(settle([&] { return a->stat("session_held") == 1; }, a, *b));
+    b.reset();
+    REQUIRE(settle([&] { return a.lost.size() == 1; }, a));
+    CHECK(a.messages.empty());
+    a.room = true;
+    REQUIRE(settle([&] { return a.messages.size() == 1; }, a));
+}
+
 TEST_CASE("a peer that comes back is another one, and is reached again") {
     Net net;
     Node a(net, 1000);
