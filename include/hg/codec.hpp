@@ -487,7 +487,7 @@ void Writer::write(const T& value) {
         serialize(*this, const_cast<T&>(value));
     } else if constexpr (detail::plain_aggregate<T>) {
         if constexpr (detail::field_count<T> != 0) {
-            detail::for_fields(value, [this](const auto&... field) { (write(field), ...); });
+            detail::for_fields(value, [this](const auto&... field) { (this->write(field), ...); });
         }
     } else {
         detail::check_can_send<T>();
@@ -520,7 +520,7 @@ void Reader::read(T& value) {
             serialize(*this, value);
         } else if constexpr (detail::plain_aggregate<T>) {
             if constexpr (detail::field_count<T> != 0) {
-                detail::for_fields(value, [this](auto&... field) { (read(field), ...); });
+                detail::for_fields(value, [this](auto&... field) { (this->read(field), ...); });
             }
         } else {
             detail::check_can_send<T>();

@@ -33,8 +33,9 @@ int main(int argc, char** argv) { /* server: hello ADDRESS    client: hello ADDR
          HG_Forward(handle, done, &running, &(pair_t){atoi(argv[2]), atoi(argv[3])}))) {
         running = puts(HG_Get_last_error()) < 0;
     }
-    for (; running; HG_Trigger(context, 0, 10, NULL)) { /* calls sum() or done() */
-        HG_Progress(context, 100); /* waits for something to happen, at most 100 ms */
+    while (running) {
+        HG_Progress(context, 100);        /* waits for something to happen, at most 100 ms */
+        HG_Trigger(context, 0, 10, NULL); /* calls sum() or done() */
     }
     return HG_Destroy(handle) || HG_Addr_free(hg, server) || HG_Context_destroy(context) ||
            HG_Finalize(hg);
