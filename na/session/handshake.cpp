@@ -94,7 +94,6 @@ void Engine::greet(Link& link) noexcept {
     }
 }
 
-// The peer died, or lost its memory of us. Everything towards it ends.
 // The peer has closed. Its answers came before that, and so end the operations that wait for them.
 void Engine::parted(Link& link) {
     link.parting = !link.held[static_cast<std::size_t>(Lane::expected)].empty();
@@ -103,6 +102,7 @@ void Engine::parted(Link& link) {
     }
 }
 
+// The peer died, or lost its memory of us. Everything towards it ends.
 void Engine::lost(Link& link, Status why) {
     ++stats_.lost;
     NA_LOG_INFO(addr, "the session with {} ended", link.address.text());
