@@ -147,6 +147,149 @@ TEST_CASE("deadlines pass while the loop sleeps") {
     CHECK(result.status() == Status::timeout);
 }
 
+TEST_CASE("handlers are awaitables") {
+    Loop loop;
+    std::uint32_t noted = 0;
+    loop.server.serve(echo, [&](std::string text) -> ba::awaitable<std::string> {
+        ba::steady_timer timer(co_await ba::this_coro::executor, 2ms);
+        co_await timer.async_wait(ba::use_awaitable);
+        co_return text + "!";
+    });
+    // Views, a Result, the request, and calls of their own.
+    loop.server.serve(
+        shout,
+        [&](hg::Request& request, std::string_view text) -> ba::awaitable<hg::Result<std::string>> {
+            const int n = co_await hg::asio::async(
+                add(loop.pair.peer, static_cast<int>(text.size()), 1, request.options()),
+                ba::use_awaitable);
+            if (text.empty()) {
+                co_return hg::Error{Status::noentry, "nothing to shout"};
+            }
+            co_return std::string(static_cast<std::size_t>(n), text.front());
+        });
+    loop.server.serve(nothing, []() -> ba::awaitable<void> {
+        throw std::runtime_error("thrown");
+        co_return;
+    });
+    loop.server.serve(note, [&](std::string text) -> ba::awaitable<void> {
+        co_await ba::post(ba::use_awaitable);
+        noted += static_cast<std::uint32_t>(text.size());
+    });
+    loop.server.serve(mirror, [](std::vector<Point> points, bool) { return points; });
+
+    std::exception_ptr failed;
+    ba::co_spawn(
+        loop.io,
+        [&]() -> ba::awaitable<void> {
+            const hg::Peer& peer = loop.pair.peer;
+            CHECK(co_await hg::asio::async(echo(peer, "hello"), ba::use_awaitable) == "hello!");
+            CHECK(co_await hg::asio::async(shout(peer, "abc"), ba::use_awaitable) == "aaaa");
+            const auto outcome = [&](auto call) -> ba::awaitable<hg::Error> {
+                try {
+                    co_await hg::asio::async(std::move(call), ba::use_awaitable);
+                } catch (const hg::Exception& e) {
+                    co_return hg::Error{e.status(), e.what()};
+                }
+                co_return hg::Error{Status::success, ""};
+            };
+            const hg::Error empty = co_await outcome(shout(peer, ""));
+            CHECK(empty.status == Status::noentry);
+            CHECK(empty.message == "nothing to shout");
+            const hg::Error thrown = co_await outcome(nothing(peer));
+            CHECK(thrown.message == "thrown");
+            co_await hg::asio::async(note(peer, "four"), ba::use_awaitable);
+            while (noted == 0) {
+                ba::steady_timer timer(loop.io, 1ms);
+                co_await timer.async_wait(ba::use_awaitable);
+            }
+            std::vector<Point> points(1);
+            points =
+                co_await hg::asio::async(mirror(peer, std::move(points), true), ba::use_awaitable);
+            CHECK(points.size() == 1);
+            loop.stop();
+        },
+        [&](std::exception_ptr e) {
+            failed = e;
+            loop.stop();
+        });
+    loop.io.run();
+    CHECK(failed == nullptr);
+    CHECK(noted == 4);
+    CHECK(loop.pair.server.requests() == 0);
+}
+
+TEST_CASE("awaitable handlers on a strand, with several threads behind it") {
+    ba::io_context io;
+    Pair pair(on_asio(), {});
+    auto strand = ba::make_strand(io);
+    hg::asio::Driver driver(pair.server, strand);
+    std::atomic<bool> alone{true};
+    int inside = 0;  // no lock: the strand is one
+    driver.serve(add, [&](int a, int b) -> ba::awaitable<int> {
+        ++inside;
+        co_await ba::post(ba::use_awaitable);
+        alone = alone && strand.running_in_this_thread();
+        --inside;
+        co_return a + b;
+    });
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i) {
+        threads.emplace_back([&] { io.run(); });
+    }
+    std::vector<std::thread> callers;
+    std::atomic<int> right{0};
+    for (int t = 0; t < 2; ++t) {
+        callers.emplace_back([&] {
+            for (int i = 0; i < 100; ++i) {
+                right += add(pair.peer, i, 1).get() == i + 1;
+            }
+        });
+    }
+    for (std::thread& t : callers) {
+        t.join();
+    }
+    ba::post(strand, [&] { driver.stop(); });
+    for (std::thread& t : threads) {
+        t.join();
+    }
+    CHECK(right == 200);
+    CHECK(alone);
+    CHECK(inside == 0);
+}
+
+TEST_CASE("an io_context that ends before its handlers") {
+    hg::EngineOptions options = on_asio();
+    options.drain = 2000ms;
+    Pair pair(std::move(options), {});
+    auto io = std::make_unique<ba::io_context>();
+    hg::Status status = Status::success;
+    std::atomic<bool> told{false};
+    bool entered = false;
+    {
+        hg::asio::Driver driver(pair.server, io->get_executor());
+        driver.serve(add, [&](int a, int b) -> ba::awaitable<int> {
+            entered = true;
+            ba::steady_timer never(co_await ba::this_coro::executor, 24h);
+            co_await never.async_wait(ba::use_awaitable);
+            co_return a + b;
+        });
+        add(pair.peer, 1, 2).then([&](hg::Result<int> r) {
+            status = r.status();
+            told = true;
+        });
+        while (!entered) {
+            io->run_one();
+        }
+    }
+    CHECK(pair.server.requests() == 1);
+    io.reset();
+    CHECK(pair.server.requests() == 0);
+    while (!told) {
+        pair.server.run_for(1ms);  // the answer leaves
+    }
+    CHECK(status == Status::canceled);
+}
+
 #if BOOST_VERSION >= 107700
 TEST_CASE("a cancellation slot cancels a call") {
     if (const char* why = support::lacks(support::Promise::short_visits)) {
