@@ -42,19 +42,30 @@ class RequestPool {
     std::size_t bounce_bytes() const noexcept { return bounce_bytes_; }
 
     // Null: none is left, or no memory. `enrol(std::byte* memory, std::size_t bytes)` registers
-    // that of new ones and answers Result<R::Registration>.
+    // that of new ones and answers Result<R::Registration>. `theirs`: how many are out already for
+    // the peer that this one is for. Peers that take nothing keep what was sent to them in here, as
+    // far as kMost goes; the others shall go on nevertheless, so each may have kOwn beyond that.
     template <typename Enrol>
-    R* take(Enrol&& enrol) noexcept {
+    R* take(Enrol&& enrol, std::size_t theirs = kOwn) noexcept {
+        if (out_ >= kMost && theirs >= kOwn) [[unlikely]] {
+            return nullptr;
+        }
         if (free_.empty() && !grow(enrol)) [[unlikely]] {
             return nullptr;
         }
+        ++out_;
         return static_cast<R*>(free_.pop_front());
     }
-    void put_back(R& r) noexcept { free_.push_front(r); }
+    void put_back(R& r) noexcept {
+        --out_;
+        free_.push_front(r);
+    }
+
+    static constexpr std::size_t kMost = 1024;
+    static constexpr std::size_t kOwn = 4;
 
  private:
     static constexpr std::size_t kChunk = 32;
-    static constexpr std::size_t kMost = 1024;
 
     struct Chunk {
         std::unique_ptr<R[]> requests;
@@ -64,9 +75,6 @@ class RequestPool {
 
     template <typename Enrol>
     bool grow(Enrol& enrol) noexcept {
-        if (chunks_.size() * kChunk >= kMost) {
-            return false;
-        }
         try {
             Chunk chunk;
             chunk.requests = std::make_unique<R[]>(kChunk);
@@ -94,6 +102,7 @@ class RequestPool {
     }
 
     const std::size_t bounce_bytes_;
+    std::size_t out_ = 0;  // that callers have
     std::vector<Chunk> chunks_;
     util::IntrusiveList<Request, &Request::hook> free_;
 };
