@@ -15,7 +15,7 @@ namespace {
 
 constexpr const Variable* kAll[] = {
     &kLogLevel,     &kLogSubsys,   &kPluginPath, &kUnexpectedLimit, &kUnexpectedBytes,
-    &kMaxAddresses, &kSmAllowUids, &kSmCma, &kOverflowLimit,
+    &kMaxAddresses, &kSmAllowUids, &kSmCma,       &kUcxRma,     &kOverflowLimit,
     &kOverflowTotal, &kUnackedLimit, &kRequestLimit,
 };
 

@@ -36,6 +36,10 @@ inline constexpr Variable kSmAllowUids{
     "NA_SM_ALLOW_UIDS", "", "further user ids that may connect over sm: comma-separated, or `any`"};
 inline constexpr Variable kSmCma{
     "NA_SM_CMA", "1", "0: sm does not use cross-memory attach, data bounces through shared buffers"};
+inline constexpr Variable kUcxRma{
+    "NA_UCX_RMA", "messages",
+    "how ucx moves puts and gets: messages (checked at the target), native (UCX's own: peers are trusted), auto (native "
+    "where hardware checks keys)"};
 
 inline constexpr Variable kOverflowLimit{
     "HG_OVERFLOW_LIMIT", "1073741824", "most bytes of one RPC structure that a peer may announce beyond the eager size"};

@@ -16,7 +16,6 @@
 namespace na::ucx {
 namespace {
 
-constexpr std::size_t kMaxPieces = 512;            // under way, of all peers together
 constexpr std::int64_t kFarewell = 20'000'000;     // ns: how long closing waits for what is sent
 constexpr std::int64_t kCloseLimit = 500'000'000;  // ns: and for UCX to close endpoints
 constexpr unsigned kLastWords = 256;           // polls for what a process has sent before it ended
@@ -120,11 +119,7 @@ Context::Context(Domain& domain, std::uint8_t id, Made made, BootstrapPort port,
       door_(std::move(port), made.addresses),
       requests_(domain.local().bounce_bytes()),
       carriers_(RmaHeader::kSize + kPieceBytes),
-      pieces_(kMaxPieces) {
-    for (Piece& p : pieces_) {
-        free_pieces_.push_back(p);
-    }
-}
+      unpack_room_(domain.registrar() != nullptr ? std::make_unique<UnpackRoom>() : nullptr) {}
 
 Error Context::listen() {
     if (Error error = Engine::open(); !ok(error.status)) {
@@ -151,7 +146,12 @@ Context::~Context() {
         leave(*link);
     }
     close_all();
-    // Whatever is left goes with the worker.
+    // Whatever is left goes with the worker; keys before.
+    for (auto* list : {&left_, &closing_}) {
+        for (Way* way = list->front(); way != nullptr; way = list->next(*way)) {
+            way->keys.reset();
+        }
+    }
     worker_.reset();
     for (auto* list : {&left_, &closing_}) {
         while (Way* way = list->pop_front()) {
@@ -236,11 +236,13 @@ std::size_t Context::settle_spent() {
     while (Request* r = spent_.pop_front()) {
         ++events;
         --with_ucx_;
-        if (Way* way = std::exchange(r->way, nullptr)) {
-            --way->requests;
-            way->queued -= r->message ? 1 : 0;
-        }
+        Way* way = std::exchange(r->way, nullptr);
+        --way->requests;
+        --(r->home == &natives_ ? way->natives : r->message ? way->queued : way->carried);
         Op* op = ended(*r);
+        if (r->home == &natives_) {
+            native_ended(*r, way->failed || way->link == nullptr);
+        }
         const ucs_status_t result = r->result;
         r->home->put_back(*r);
         if (op != nullptr && !closed_) {
@@ -280,7 +282,8 @@ void Context::stats(std::vector<plugin::Stat>& out) const {
         {"ucx_queued", stats_.queued},       {"ucx_endpoints", stats_.ways},
         {"ucx_failed", stats_.failed},       {"ucx_rma_pieces", stats_.pieces},
         {"ucx_rma_served", stats_.served},   {"ucx_rma_refused", stats_.refused},
-        {"ucx_rma_late", stats_.late},       {"ucx_bootstrap", door_.answered()},
+        {"ucx_rma_late", stats_.late},       {"ucx_rma_native", stats_.native},
+        {"ucx_bootstrap", door_.answered()},
     };
     out.insert(out.end(), std::begin(list), std::end(list));
 }

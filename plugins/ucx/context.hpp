@@ -4,6 +4,7 @@
 //
 //   context.cpp  life, progress     way.cpp    endpoints: how peers are reached, and left
 //   message.cpp  messages           rma.cpp    puts and gets of ours       serve.cpp  of peers
+//                                   native.cpp of UCX's own
 //
 // The core serialises all calls (na/plugin.hpp). UCX calls back inside ucp_worker_progress(), and
 // inside the calls that send and close; what it says there is noted and dealt with in poll(), but
@@ -79,7 +80,7 @@ class Context final : public session::Engine {
     plugin::Posted hand_over(Link& link, unsigned id, Request& r, std::size_t size,
                              Op* op) noexcept;
     plugin::Posted refused(Link& link, ucs_status_t status) noexcept;
-    Request* take(Requests& pool) noexcept;
+    Request* take(Requests& pool, std::size_t theirs) noexcept;
     static void on_sent(void* request, ucs_status_t status, void* ours);
     static ucs_status_t on_message(void* context, const void* header, std::size_t header_size,
                                    void* data, std::size_t size, const ucp_am_recv_param_t* how);
@@ -89,6 +90,7 @@ class Context final : public session::Engine {
 
     // rma.cpp
     plugin::Posted transfer(Op& op);
+    static bool make_room(Link& link) noexcept;
     bool post_pieces(Transfer& t) noexcept;
     plugin::Posted post_piece(Transfer& t) noexcept;
     std::size_t post_waiting();
@@ -97,6 +99,20 @@ class Context final : public session::Engine {
     void free_piece(Piece& p) noexcept;
     void cancel_transfer(Transfer& t);
     void end_transfers(session::Link& link, Status why) override;
+
+    plugin::Posted choose(Transfer& t) noexcept;
+
+    // native.cpp
+    plugin::Posted begin_native(Transfer& t) noexcept;
+    Rkey* key_at(const Transfer& t, std::uint64_t offset, ucs_status_t& why) noexcept;
+    bool post_native(Transfer& t) noexcept;
+    ucs_status_t post_native_piece(Transfer& t, Request& r) noexcept;
+    ucs_status_t post_flush(Transfer& t, Request& r) noexcept;
+    void hand_to_ucx(Transfer& t, Request& r) noexcept;
+    void native_ended(Request& r, bool lost);
+    void stop_native(Transfer& t, ucs_status_t status) noexcept;
+    void cancel_native(Transfer& t);
+    void end_natives(Link& link, Status why);
 
     // serve.cpp
     void arrived_rma(std::span<const std::byte> bytes);
@@ -112,6 +128,8 @@ class Context final : public session::Engine {
     Door door_;
     Requests requests_;
     Requests carriers_;  // of puts' and gets' bytes
+    Requests natives_{0};
+    const std::unique_ptr<UnpackRoom> unpack_room_;  // null: puts and gets are messages
     std::size_t with_ucx_ = 0;
     bool closed_ = false;
     unsigned last_words_ = 0;   // polls since a process of departing_ ended
@@ -126,8 +144,6 @@ class Context final : public session::Engine {
     util::IntrusiveList<Link, &Link::serving> serving_;
 
     util::IntrusiveList<Transfer, &Transfer::hook> transfers_;
-    std::vector<Piece> pieces_;
-    util::IntrusiveList<Piece, &Piece::own> free_pieces_;
 
     struct {
         std::uint64_t immediate = 0;
@@ -136,6 +152,7 @@ class Context final : public session::Engine {
         std::uint64_t ways = 0;
         std::uint64_t failed = 0;
         std::uint64_t pieces = 0;
+        std::uint64_t native = 0;
         std::uint64_t served = 0;
         std::uint64_t refused = 0;
         std::uint64_t late = 0;

@@ -34,12 +34,14 @@ Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spe
         std::unique_ptr<Domain> domain(new Domain(spec, std::move(settings->ip)));
         ucp_params_t params{};
         params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
-        // Nothing else: what is not asked for, UCX does not take from peers.
-        params.features = UCP_FEATURE_AM;
+        // Nothing else: what is not asked for, UCX does not take from peers. With puts and gets it
+        // takes addresses from them, unchecked, over whatever transport.
+        params.features = UCP_FEATURE_AM | (settings->native ? UCP_FEATURE_RMA : 0);
         if (!spec.info.no_block) {
             params.features |= UCP_FEATURE_WAKEUP;
         }
-        params.mt_workers_shared = domain->local_.contexts > 1 ? 1 : 0;
+        // Memory is registered from any thread.
+        params.mt_workers_shared = domain->local_.contexts > 1 || settings->native ? 1 : 0;
         ucp_context_h ucp = nullptr;
         if (const ucs_status_t rc = ucp_init(&params, settings->config.get(), &ucp); rc != UCS_OK) {
             const Error error = failure(rc, "open UCX");
@@ -49,11 +51,25 @@ Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spe
                                      users_variables())};
         }
         domain->ucp_.reset(ucp);
+        if (settings->native) {
+            domain->registrar_ = std::make_unique<Registrar>(ucp);
+        }
+        if (spec.info.device_memory) {
+            if (!domain->registrar_->knows_a_device()) {
+                return Error{Status::opnotsupported,
+                             fmt::format("{}: UCX {} finds no device whose memory it can move "
+                                         "(request_mem_device): it was built without CUDA and "
+                                         "ROCm, or there is none; unset it",
+                                         domain->local_.name, version_text())};
+            }
+            domain->local_.caps.device_memory = true;
+        }
         if (Error error = domain->listen(); !ok(error.status)) {
             return error;
         }
-        NA_LOG_INFO(cls, "{} is UCX {} at {}", domain->local_.name, version_text(),
-                    domain->self_uri());
+        NA_LOG_INFO(cls, "{} is UCX {} at {}; puts and gets are {}", domain->local_.name,
+                    version_text(), domain->self_uri(),
+                    settings->native ? "UCX's own" : "messages");
         return std::unique_ptr<plugin::Domain>(std::move(domain));
     });
 }
@@ -76,20 +92,27 @@ Result<std::unique_ptr<plugin::Region>> Domain::register_memory(std::span<const 
                                                                 Access access, MemoryKind kind,
                                                                 std::uint64_t) {
     return guarded<plugin::Region>([&]() -> Result<std::unique_ptr<plugin::Region>> {
-        if (kind != MemoryKind::host && kind != MemoryKind::unknown) {
-            return Error{Status::opnotsupported,
-                         fmt::format("{} moves host memory only: copy device memory there first",
-                                     local_.name)};
+        auto region = std::make_unique<Region>(segments, access, kind);
+        if (!region->host() && !local_.caps.device_memory) {
+            return Error{
+                Status::opnotsupported,
+                fmt::format("{} moves host memory only: copy device memory there first, or "
+                            "open it with request_mem_device",
+                            local_.name)};
         }
-        auto region = std::make_unique<Region>(segments, access);
+        if (registrar_ != nullptr) {
+            if (Error error = registrar_->offer(*region, segments, kind); !ok(error.status)) {
+                return Error{error.status, fmt::format("{}: {}", local_.name, error.message)};
+            }
+        }
         gate_.add(*region);
         return std::unique_ptr<plugin::Region>(std::move(region));
     });
 }
 
 Result<std::unique_ptr<plugin::Region>> Domain::decode_region(std::span<const std::byte> encoded,
-                                                              std::uint64_t) {
-    return guarded<plugin::Region>([&] { return Region::decode(encoded); });
+                                                              std::uint64_t length) {
+    return guarded<plugin::Region>([&] { return Region::decode(encoded, length); });
 }
 
 Result<std::unique_ptr<plugin::Context>> Domain::open_context(std::uint8_t id, plugin::Sink& sink) {

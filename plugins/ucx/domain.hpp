@@ -11,6 +11,7 @@
 #include "plugins/ucx/bootstrap.hpp"
 #include "plugins/ucx/library.hpp"
 #include "plugins/ucx/memory.hpp"
+#include "plugins/ucx/registrar.hpp"
 #include "plugins/ucx/settings.hpp"
 
 namespace na::ucx {
@@ -30,6 +31,8 @@ class Domain final : public session::Domain {
     // For contexts.
     ucp_context_h ucp() const noexcept { return ucp_.get(); }
     Gate& gate() noexcept { return gate_; }
+    // Null: puts and gets are messages.
+    Registrar* registrar() noexcept { return registrar_.get(); }
 
  private:
     Domain(const plugin::OpenSpec& spec, util::IpChoice ip);
@@ -37,6 +40,7 @@ class Domain final : public session::Domain {
 
     const util::IpChoice ip_;
     UcpContext ucp_;
+    std::unique_ptr<Registrar> registrar_;
     Gate gate_;
     std::mutex mutex_;
     std::vector<BootstrapPort> ports_;  // by context id; closed: a context has it, or had it

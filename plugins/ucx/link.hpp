@@ -12,6 +12,7 @@
 #include "na/util/fd.hpp"
 #include "plugins/ucx/bootstrap.hpp"
 #include "plugins/ucx/library.hpp"
+#include "plugins/ucx/rkeys.hpp"
 #include "plugins/ucx/rma.hpp"
 
 namespace na::ucx {
@@ -26,7 +27,11 @@ struct Way {
     ucp_ep_h ep = nullptr;
     ucs_status_ptr_t closing = nullptr;  // UCX's request
     std::size_t queued = 0;              // messages that UCX has not sent yet
+    std::size_t carried = 0;             // bytes of puts and gets, likewise
     std::size_t requests = 0;            // ours that UCX has
+    std::size_t natives = 0;             // of those, of puts and gets of UCX's own
+    std::unique_ptr<Rkeys> keys;         // made with the first of these
+    bool plain = false;                  // UCX has no puts and gets on this way
     bool ready = false;                  // UCX has connected it
     bool failed = false;
     util::ListHook hook;  // of those that failed, that were left, or that UCX closes
@@ -40,6 +45,8 @@ struct Request : session::Request {
     session::RequestPool<Request>* home = nullptr;
     Way* way = nullptr;
     bool message = false;
+    Transfer* transfer = nullptr;  // native ones; null: it has ended
+    Rkey* rkey = nullptr;          // that it uses
     ucs_status_t result = UCS_OK;
     util::ListHook spent;  // UCX is done with it
 };
@@ -72,9 +79,11 @@ struct Link final : session::Link, session::Watcher {
     bool gone = false;         // the process has ended; what it sent before is still read
     util::ListHook departing;  // those
 
-    // Puts and gets of ours: bounded by kPieceWindow.
+    // Puts and gets of ours. What a peer does not answer is its own: nobody else waits for it.
+    std::unique_ptr<Piece[]> room;  // kPieceWindow, made with the first
+    util::IntrusiveList<Piece, &Piece::own> free_pieces;
     util::IntrusiveList<Piece, &Piece::own> pieces;
-    std::size_t piece_count = 0;
+    util::IntrusiveList<Transfer, &Transfer::own> natives;  // of UCX's own
     // Those of the peer that are not answered: a ring.
     std::array<Owed, kPieceWindow> owed;
     std::size_t first_owed = 0;

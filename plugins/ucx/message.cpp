@@ -20,10 +20,13 @@ ucp_request_param_t now_or_never() noexcept {
 
 }  // namespace
 
-Request* Context::take(Requests& pool) noexcept {
-    Request* r = pool.take([](std::byte*, std::size_t) -> Result<Request::Registration> {
-        return Request::Registration{};
-    });
+// `theirs`: how many of the pool are out already for the peer.
+Request* Context::take(Requests& pool, std::size_t theirs) noexcept {
+    Request* r = pool.take(
+        [](std::byte*, std::size_t) -> Result<Request::Registration> {
+            return Request::Registration{};
+        },
+        theirs);
     if (r == nullptr) {
         retry_soon();
     } else {
@@ -60,7 +63,7 @@ Posted Context::post(Link& link, unsigned id, std::span<const std::byte> bytes, 
             return refused(link, UCS_PTR_STATUS(answer));
         }
     }
-    Request* r = take(requests_);
+    Request* r = take(requests_, way.queued);
     if (r == nullptr) [[unlikely]] {
         return Posted::again();
     }
@@ -89,7 +92,7 @@ Posted Context::hand_over(Link& link, unsigned id, Request& r, std::size_t size,
     ++with_ucx_;
     r.way = &way;
     r.message = r.home == &requests_;
-    way.queued += r.message ? 1 : 0;
+    ++(r.message ? way.queued : way.carried);
     ++way.requests;
     if (op == nullptr) {
         return Posted::done();

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "na/util/config.hpp"
 #include "plugins/ucx/domain.hpp"
 #include "plugins/ucx/library.hpp"
 #include "plugins/ucx/settings.hpp"
@@ -21,7 +22,9 @@ class Plugin final : public plugin::Plugin {
     }
     std::string library() const override {
         const std::string variables = users_variables();
-        return fmt::format("UCX {}{}{}", version_text(), variables.empty() ? "" : ", ", variables);
+        return fmt::format("UCX {}, puts and gets: {}{}{}", version_text(),
+                           config::value(config::kUcxRma), variables.empty() ? "" : ", ",
+                           variables);
     }
 };
 

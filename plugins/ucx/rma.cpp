@@ -42,22 +42,62 @@ Posted Context::transfer(Op& op) {
         }
     }
     auto& t = *static_cast<Transfer*>(op.scratch);
-    t = {.op = &op,
-         .link = link,
-         .posted = 0,
-         .pieces = 0,
-         .status = Status::success,
-         .stopped = false,
-         .hook = {}};
-    const bool all = post_pieces(t);
+    const auto begin = [&] {
+        t = {.op = &op,
+             .link = link,
+             .posted = 0,
+             .pieces = 0,
+             .status = Status::success,
+             .stopped = false,
+             .native = false,
+             .flushed = false,
+             .flush = nullptr,
+             .hook = {},
+             .own = {}};
+    };
+    begin();
+    if (const Posted p = choose(t); p.what != Posted::What::done) {
+        return p.what == Posted::What::again ? again(*link) : p;
+    }
+    bool all = t.native ? post_native(t) : post_pieces(t);
+    if (t.posted == 0 && all && t.native && link->way->plain) {
+        // UCX finds out with the first one that it has no way to that memory.
+        begin();
+        if (const Posted p = choose(t); p.what != Posted::What::done) {
+            return p;
+        }
+        all = post_pieces(t);
+    }
     if (t.posted == 0) {
         return all ? Posted::failed(t.status) : again(*link);
+    }
+    link->wants = false;
+    if (t.native) {
+        if (all && t.pieces == 0) {
+            return ok(t.status) ? Posted::done() : Posted::failed(t.status);
+        }
+        link->natives.push_back(t);
     }
     if (!all) {
         transfers_.push_back(t);
     }
-    link->wants = false;
     return Posted::pending();
+}
+
+// done: t.native says how.
+Posted Context::choose(Transfer& t) noexcept {
+    const auto& local = static_cast<const Region&>(*t.op->local);
+    const auto& remote = static_cast<const Region&>(*t.op->remote);
+    Status status = Status::opnotsupported;
+    if (unpack_room_ != nullptr && !remote.native().empty() && !t.link->way->plain) {
+        const Posted p = begin_native(t);
+        t.native = p.what == Posted::What::done;
+        if (p.what != Posted::What::failed || p.status == Status::hostunreach) {
+            return p;
+        }
+        status = p.status;
+    }
+    return local.host() && remote.host() ? Posted::done() : Posted::failed(status);
 }
 
 // False: not all of it yet.
@@ -75,16 +115,24 @@ bool Context::post_pieces(Transfer& t) noexcept {
     return true;
 }
 
+bool Context::make_room(Link& link) noexcept {
+    link.room.reset(new (std::nothrow) Piece[kPieceWindow]);
+    for (std::size_t i = 0; link.room != nullptr && i < kPieceWindow; ++i) {
+        link.free_pieces.push_back(link.room[i]);
+    }
+    return link.room != nullptr;
+}
+
 Posted Context::post_piece(Transfer& t) noexcept {
     Link& link = *t.link;
     const Op& op = *t.op;
-    if (link.piece_count == kPieceWindow) {
-        return Posted::again();  // an answer wakes us
-    }
-    Piece* p = free_pieces_.front();
-    if (p == nullptr) {
+    if (link.room == nullptr && !make_room(link)) {
         retry_soon();
         return Posted::again();
+    }
+    Piece* p = link.free_pieces.front();
+    if (p == nullptr) {
+        return Posted::again();  // an answer wakes us
     }
     const bool put = op.kind == OpKind::put;
     p->length =
@@ -93,7 +141,7 @@ Posted Context::post_piece(Transfer& t) noexcept {
     // The number is the place, and how often that was used.
     p->sequence += std::uint64_t{1} << kIndexBits;
     p->sequence =
-        (p->sequence >> kIndexBits << kIndexBits) | static_cast<std::uint64_t>(p - pieces_.data());
+        (p->sequence >> kIndexBits << kIndexBits) | static_cast<std::uint64_t>(p - link.room.get());
     const RmaHeader header{.cookie = link.out_cookie,
                            .sequence = p->sequence,
                            .key = static_cast<const Region&>(*op.remote).key(),
@@ -103,7 +151,7 @@ Posted Context::post_piece(Transfer& t) noexcept {
                            .target = link.target};
     Posted posted = Posted::again();
     if (put) {
-        Request* r = link.way->failed ? nullptr : take(carriers_);
+        Request* r = link.way->failed ? nullptr : take(carriers_, link.way->carried);
         if (r == nullptr) {
             return link.way->failed ? Posted::failed(Status::hostunreach) : Posted::again();
         }
@@ -121,7 +169,6 @@ Posted Context::post_piece(Transfer& t) noexcept {
     }
     util::IntrusiveList<Piece, &Piece::own>::remove(*p);
     link.pieces.push_back(*p);
-    ++link.piece_count;
     p->transfer = &t;
     start(*p, link);
     t.posted += p->length;
@@ -135,7 +182,8 @@ std::size_t Context::post_waiting() {
     for (Transfer* t = transfers_.front(); t != nullptr;) {
         Transfer* next = transfers_.next(*t);
         const std::uint64_t before = t->posted;
-        if (t->link->way != nullptr && t->link->way->ready && post_pieces(*t)) {
+        if (t->link->way != nullptr && t->link->way->ready &&
+            (t->native ? post_native(*t) : post_pieces(*t))) {
             util::IntrusiveList<Transfer, &Transfer::hook>::remove(*t);
             end_if_done(*t);
             ++events;
@@ -150,7 +198,7 @@ std::size_t Context::post_waiting() {
 // An answer that nobody waits for any more belongs to a session of the past, or is invented.
 void Context::answered(Link& link, const RmaHeader& h, std::span<const std::byte> data) {
     const std::uint64_t index = h.sequence & ((std::uint64_t{1} << kIndexBits) - 1);
-    Piece* p = index < pieces_.size() ? &pieces_[index] : nullptr;
+    Piece* p = link.room != nullptr && index < kPieceWindow ? &link.room[index] : nullptr;
     if (p == nullptr || p->link != &link || p->sequence != h.sequence) {
         ++stats_.late;
         return;
@@ -182,20 +230,23 @@ void Context::answered(Link& link, const RmaHeader& h, std::span<const std::byte
 
 void Context::free_piece(Piece& p) noexcept {
     auto& link = static_cast<Link&>(*p.link);
-    --link.piece_count;
     util::IntrusiveList<Piece, &Piece::own>::remove(p);
     ended(p);
     p.transfer = nullptr;
-    free_pieces_.push_back(p);
+    link.free_pieces.push_back(p);
 }
 
 // The end of the operation, when nothing of it is under way and nothing will be.
 void Context::end_if_done(Transfer& t) {
-    if (t.pieces != 0 || (!t.stopped && t.posted < t.op->length)) {
+    if (t.pieces != 0 || (!t.stopped && (t.posted < t.op->length ||
+                                         (t.native && t.op->kind == OpKind::put && !t.flushed)))) {
         return;
     }
     if (t.hook.linked()) {
         util::IntrusiveList<Transfer, &Transfer::hook>::remove(t);
+    }
+    if (t.own.linked()) {
+        util::IntrusiveList<Transfer, &Transfer::own>::remove(t);
     }
     complete(*t.op, t.status);
 }
@@ -210,6 +261,10 @@ void Context::cancel(Op& op) {
 
 // The answers come nevertheless: until then the pieces count.
 void Context::cancel_transfer(Transfer& t) {
+    if (t.native) {
+        cancel_native(t);
+        return;
+    }
     for (Piece* p = t.link->pieces.front(); p != nullptr; p = t.link->pieces.next(*p)) {
         if (p->transfer == &t) {
             p->transfer = nullptr;
@@ -225,6 +280,7 @@ void Context::cancel_transfer(Transfer& t) {
 
 void Context::end_transfers(session::Link& base, Status why) {
     auto& link = static_cast<Link&>(base);
+    end_natives(link, why);
     while (Piece* p = link.pieces.front()) {
         Transfer* t = p->transfer;
         free_piece(*p);

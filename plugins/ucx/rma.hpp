@@ -11,6 +11,7 @@
 namespace na::ucx {
 
 struct Link;
+struct Request;
 
 // Bytes of one piece: with its headers it fits what UCX's tcp receives at a time (64 KiB).
 inline constexpr std::size_t kPieceBytes = std::size_t{60} << 10;
@@ -19,12 +20,16 @@ inline constexpr std::size_t kPieceWindow = 16;
 
 struct Transfer {
     Op* op;
-    Link* link;
+    Link* link;            // null: it was lost, and UCX still has some of it (native)
     std::uint64_t posted;  // bytes asked for, or sent
     std::uint32_t pieces;  // not answered
     Status status;
     bool stopped;         // post no more: it failed or was canceled
+    bool native;          // by UCX's own puts and gets (native.cpp)
+    bool flushed;         // native puts: that was asked for
+    Request* flush;       // and UCX has it
     util::ListHook hook;  // those not wholly posted
+    util::ListHook own;   // native: of the link
 };
 
 // At the origin, from its post to the answer. The base makes the link's death matter.

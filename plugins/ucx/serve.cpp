@@ -89,7 +89,7 @@ bool Context::serve_one(Link& link, const Owed& owed) noexcept {
     std::byte bytes[RmaHeader::kSize];
     Posted posted = Posted::again();
     if (owed.length != 0) {
-        Request* r = take(carriers_);
+        Request* r = take(carriers_, link.way->carried);
         if (r == nullptr) {
             return false;
         }

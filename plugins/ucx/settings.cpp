@@ -21,14 +21,23 @@ Error not_there(const plugin::OpenSpec& spec) {
                     spec.protocol, version_text(), session::names_of("ucx", list_protocols()))};
 }
 
-Error refuse(const plugin::OpenSpec& spec) {
-    if (spec.info.device_memory) {
-        return Error{Status::opnotsupported,
-                     fmt::format("ucx+{}: device memory (request_mem_device) is not offered: puts "
-                                 "and gets go through host memory here; unset it, or use ofi",
-                                 spec.protocol)};
+// Whether UCX moves the bytes of puts and gets itself.
+Result<bool> wants_native(const plugin::OpenSpec& spec) {
+    const std::string how = config::value(config::kUcxRma);
+    if (how != "messages" && how != "native" && how != "auto") {
+        return Error{Status::invalid_arg, fmt::format("{}=\"{}\": say messages, native or auto",
+                                                      config::kUcxRma.name, how)};
     }
-    return Error{Status::success, {}};
+    const std::string transports = config::of_library("UCX_TLS").value_or(spec.protocol);
+    const bool native = how == "native" || (how == "auto" && checks_keys(transports));
+    if (spec.info.device_memory && !native) {
+        return Error{
+            Status::opnotsupported,
+            fmt::format("ucx+{}: device memory (request_mem_device) is moved by UCX itself only, "
+                        "which trusts peers: set {}=native, or unset it",
+                        spec.protocol, config::kUcxRma.name)};
+    }
+    return native;
 }
 
 // UCX's variables that say what an info string says, too.
@@ -107,14 +116,16 @@ std::string devices_for(const plugin::OpenSpec& spec, const util::IpChoice& ip) 
 }  // namespace
 
 Result<Settings> settle(const plugin::OpenSpec& spec) {
-    if (Error error = refuse(spec); !ok(error.status)) {
-        return error;
+    const auto native = wants_native(spec);
+    if (!native) {
+        return native.error();
     }
     const bool users = config::of_library("UCX_TLS").has_value();
     if (!users && transports_of(spec.protocol).empty()) {
         return not_there(spec);
     }
     Settings s;
+    s.native = *native;
     plugin::OpenSpec where = spec;
     if (is_local(spec.protocol) && spec.host.empty()) {
         where.host = spec.info.address_format == AddressFormat::ipv6 ? "[::1]" : "127.0.0.1";

@@ -9,7 +9,8 @@
 namespace na::ucx {
 
 struct Settings {
-    util::IpChoice ip;  // of the bootstrap ports
+    util::IpChoice ip;    // of the bootstrap ports
+    bool native = false;  // puts and gets are UCX's own, where the other side's are as well
     UcpConfig config;
 };
 

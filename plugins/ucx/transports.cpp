@@ -38,6 +38,10 @@ const std::vector<Group>& groups() {
     return kGroups;
 }
 
+// Whose remote memory access is done by hardware that looks at keys and ranges. (ud has none, and
+// UCX makes it of messages; so it does over tcp and in shared memory.)
+constexpr std::string_view kChecksKeys[] = {"rc_verbs", "rc_mlx5", "dc_mlx5"};
+
 // What is listed, most preferred first.
 constexpr std::string_view kListed[] = {"rc", "dc", "ud", "ugni", "tcp", "shm"};
 
@@ -198,6 +202,14 @@ std::vector<plugin::ProtocolInfo> list_protocols() {
         }
     }
     return list;
+}
+
+bool checks_keys(std::string_view protocol) {
+    const std::vector<Transport> used = transports_of(protocol);
+    return !used.empty() && std::all_of(used.begin(), used.end(), [](const Transport& t) {
+        return std::find(std::begin(kChecksKeys), std::end(kChecksKeys), t.name) !=
+               std::end(kChecksKeys);
+    });
 }
 
 bool is_local(std::string_view protocol) {

@@ -33,6 +33,9 @@ std::vector<Transport> transports_of(std::string_view protocol);
 // Protocols that can be opened here, with the device each would use.
 std::vector<plugin::ProtocolInfo> list_protocols();
 
+// Whether hardware checks the keys of every put and get over whatever a protocol may use.
+bool checks_keys(std::string_view protocol);
+
 // Whether a protocol reaches this machine only.
 bool is_local(std::string_view protocol);
 

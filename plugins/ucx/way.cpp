@@ -289,8 +289,12 @@ void Context::close_left() noexcept {
     }
 }
 
-// What is queued ends with it: on_sent().
+// What is queued ends with it: on_sent(). Keys go before the endpoint, but for those that UCX works
+// with.
 void Context::begin_close(Way& way) noexcept {
+    if (way.natives == 0) {
+        way.keys.reset();
+    }
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_EP_CLOSE_FLAG_FORCE;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support/options.hpp"
 
+#include <cstdlib>
 #include <stdexcept>
 #include <string_view>
 
@@ -30,6 +31,12 @@ const char* lacks(Promise promise) noexcept {
                      "not taken up when an endpoint closes (docs/ofi.md, Limits)"
                    : nullptr;
     }
+    if (promise == Promise::checked_keys) {
+        const char* rma = std::getenv("NA_UCX_RMA");
+        return protocol.starts_with("ucx+") && rma != nullptr && std::string_view(rma) == "native"
+                   ? "puts and gets are UCX's own, which trust peers (docs/ucx.md, Puts and gets)"
+                   : nullptr;
+    }
     if (protocol == "ucx+shm" || protocol == "ucx+all") {
         return promise == Promise::deaths_at_work || promise == Promise::others_survive
                    ? "UCX's shared memory has one queue per receiver that all senders write to: "
@@ -53,6 +60,7 @@ const char* lacks(Promise promise) noexcept {
             return "libfabric's shm crashes when it reads the greeting of somebody who has closed "
                    "since (docs/ofi.md, Limits)";
         case Promise::all_given_back:
+        case Promise::checked_keys:
             break;
     }
     return nullptr;

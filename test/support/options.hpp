@@ -36,6 +36,7 @@ enum class Promise : std::uint8_t {
     deaths_at_work,  // a peer may be killed at any point of what it does
     short_visits,    // a peer may greet and be gone before anybody looks
     all_given_back,  // a class that has closed has no descriptor open
+    checked_keys,    // memory that was not registered cannot be reached
 };
 const char* lacks(Promise promise) noexcept;
 

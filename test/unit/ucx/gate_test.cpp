@@ -15,6 +15,7 @@
 
 using namespace na;
 using na::ucx::Gate;
+using na::ucx::NativePart;
 using na::ucx::Region;
 using na::ucx::RmaHeader;
 
@@ -110,15 +111,80 @@ TEST_CASE("descriptors of memory travel, and malformed ones are refused", "[gate
     gate.add(region);
     std::vector<std::byte> bytes(region.encode({}));
     region.encode(bytes);
-    const auto decoded = Region::decode(bytes);
+    const auto decoded = Region::decode(bytes, 16);
     REQUIRE(decoded);
     CHECK(static_cast<const Region&>(**decoded).key() == region.key());
     for (std::size_t n = 0; n < bytes.size(); ++n) {
-        CHECK_FALSE(Region::decode({bytes.data(), n}));
+        CHECK_FALSE(Region::decode({bytes.data(), n}, 16));
     }
     bytes.push_back(std::byte{0});
-    CHECK_FALSE(Region::decode(bytes));
-    CHECK_FALSE(Region::decode(std::vector<std::byte>(8)));
+    CHECK_FALSE(Region::decode(bytes, 16));
+    CHECK_FALSE(Region::decode(std::vector<std::byte>(8), 16));
+}
+
+TEST_CASE("descriptors with keys of UCX travel, and malformed ones are refused", "[gate]") {
+    char memory[16] = {};
+    const Segment segments[] = {{memory, 10}, {memory + 10, 6}};
+    Gate gate;
+    Region region(segments, Access::read);
+    gate.add(region);
+    std::vector<NativePart> parts;
+    parts.push_back({.address = 1000, .length = 10, .start = 0, .key = bytes_of("one key")});
+    parts.push_back({.address = 77, .length = 6, .start = 10, .key = bytes_of("another key")});
+    region.offer(parts, nullptr);
+    std::vector<std::byte> bytes(region.encode({}));
+    CHECK(region.encode(bytes) == bytes.size());
+    const auto decoded = Region::decode(bytes, 16);
+    REQUIRE(decoded);
+    const auto& remote = static_cast<const Region&>(**decoded);
+    CHECK(remote.key() == region.key());
+    CHECK(remote.host());
+    REQUIRE(remote.native().size() == 2);
+    for (std::size_t i = 0; i < 2; ++i) {
+        CHECK(remote.native()[i].address == parts[i].address);
+        CHECK(remote.native()[i].length == parts[i].length);
+        CHECK(remote.native()[i].start == parts[i].start);
+        CHECK(remote.native()[i].key == parts[i].key);
+    }
+    // Without them it is what a side has that knows of none.
+    for (std::size_t n = 0; n < bytes.size(); ++n) {
+        CHECK(static_cast<bool>(Region::decode({bytes.data(), n}, 16)) ==
+              (n == sizeof region.key()));
+    }
+    CHECK_FALSE(Region::decode(bytes, 15));
+    CHECK_FALSE(Region::decode(bytes, 17));
+    const auto refused = [&](std::size_t at, unsigned value) {
+        auto wrong = bytes;
+        wrong[at] = static_cast<std::byte>(value);
+        return !Region::decode(wrong, 16);
+    };
+    CHECK(refused(8, 2));      // the form
+    CHECK(refused(9, 4));      // an unknown kind of memory
+    CHECK(refused(10, 0));     // no parts
+    CHECK(refused(10, 1));     // fewer
+    CHECK(refused(10, 3));     // more
+    CHECK(refused(11, 1));     // too many
+    CHECK(refused(20, 0));     // a part of no length
+    CHECK(refused(27, 0xff));  // one beyond the end
+    CHECK(refused(28, 0));     // an empty key
+    CHECK(refused(29, 0xff));  // one that is too long
+    auto wrong = bytes;
+    std::fill_n(wrong.begin() + 12, 8, std::byte{0xff});  // an address whose end is nowhere
+    CHECK_FALSE(Region::decode(wrong, 16));
+    wrong = bytes;
+    wrong.push_back(std::byte{0});
+    CHECK_FALSE(Region::decode(wrong, 16));
+}
+
+TEST_CASE("the gate leaves alone what is on a device", "[gate]") {
+    char memory[16] = {};
+    const Segment part{memory, sizeof memory};
+    Gate gate;
+    Region region({&part, 1}, Access::read_write, MemoryKind::cuda);
+    gate.add(region);
+    std::vector<std::byte> buffer(8);
+    CHECK(gate.read(region.key(), 0, buffer) == Status::permission);
+    CHECK(gate.write(region.key(), 0, buffer) == Status::permission);
 }
 
 TEST_CASE("headers of transfers are checked", "[gate]") {
