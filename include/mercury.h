@@ -227,9 +227,9 @@ HG_PUBLIC hg_return_t HG_Registered_disabled_response(hg_class_t* hg_class, hg_i
 /* ---- Addresses ------------------------------------------------------------------------------ */
 
 /* Resolves a name, as HG_Addr_to_string of the peer gave it, and passes the address to `callback`
- * (HG_CB_LOOKUP). op_id_p may be NULL or HG_OP_ID_IGNORE; otherwise it gets HG_OP_ID_NULL, as a
- * lookup cannot be canceled. HG_INVALID_ARG: callback or name NULL. What is wrong with the name is
- * reported through the callback. */
+ * (HG_CB_LOOKUP), which runs exactly once after HG_SUCCESS, and never after another code. op_id_p
+ * may be NULL or HG_OP_ID_IGNORE; otherwise it gets HG_OP_ID_NULL, as a lookup cannot be canceled.
+ * HG_INVALID_ARG: callback or name NULL. Other codes as HG_Addr_lookup2. */
 HG_PUBLIC hg_return_t HG_Addr_lookup1(hg_context_t* context, hg_cb_t callback, void* arg,
                                       const char* name, hg_op_id_t* op_id_p);
 

@@ -62,12 +62,11 @@ Callback on_respond(typename Family::Function user, void* arg) noexcept {
                                       .arg = arg};
 }
 
-// A lookup that is over, and whose callback waits for trigger.
+// A lookup that has succeeded, and whose callback waits for trigger.
 template <typename Family>
 struct Lookup final : Completion {
     typename Family::Function callback = nullptr;
     void* arg = nullptr;
-    na::Status status = na::Status::success;
     AddressRef address;
 
     static void run_callback(Completion& c) {
@@ -75,7 +74,7 @@ struct Lookup final : Completion {
         typename Family::CallbackInfo info = {};
         info.arg = lookup->arg;
         info.type = HG_CB_LOOKUP;
-        info.ret = code(lookup->status);
+        info.ret = HG_SUCCESS;
         info.info.lookup.addr = Family::made(lookup->address.release());
         (void)lookup->callback(&info);
     }
@@ -85,16 +84,15 @@ template <typename Family>
 hg_return_t look_up(Context& context, typename Family::Function callback, void* arg,
                     const char* name) noexcept {
     try {
+        auto address = context.cls().lookup(name);
+        if (!address) {
+            return failed<na::log::Outlet::addr>(address.error());
+        }
         auto lookup = std::make_unique<Lookup<Family>>();
         lookup->run = Lookup<Family>::run_callback;
         lookup->callback = callback;
         lookup->arg = arg;
-        if (auto address = context.cls().lookup(name); address) {
-            lookup->address = std::move(*address);
-        } else {
-            lookup->status = address.status();
-            (void)failed<na::log::Outlet::addr>(address.error());
-        }
+        lookup->address = std::move(*address);
         context.complete(*lookup.release());
         return HG_SUCCESS;
     } catch (const std::bad_alloc&) {
