@@ -232,6 +232,11 @@ Status Class::set_offset(Lane lane, std::size_t bytes) {
 void Class::set_handle_create(const HandleCreate& create) {
     const std::lock_guard guard(mutex_);
     handle_create_ = create;
+    for (Context* context : contexts_) {
+        if (context != nullptr) {
+            context->set_handle_create(create);
+        }
+    }
 }
 
 Class::HandleCreate Class::handle_create() const {

@@ -84,7 +84,7 @@ class Class {
     // wire:: flags of what is sent.
     std::uint8_t checksum_flags() const noexcept { return checksum_flags_; }
 
-    // Called for each handle that contexts opened from now on create.
+    // Called for each handle that contexts, those there are included, create from now on.
     using HandleHook = na::Status (*)(Handle& handle, void (*user)(), void* arg);
     struct HandleCreate {
         HandleHook hook = nullptr;

@@ -64,7 +64,7 @@ class Context {
     }  // null: no auto_sm
     bulk::Engine& bulk() const noexcept { return *bulk_; }
     OverflowPool& overflow() noexcept { return overflow_; }
-    // Instead of the class's, before the first handle is made.
+    // Instead of the class's, for handles that are made from now on.
     void set_handle_create(const Class::HandleCreate& create) noexcept {
         handles_->set_create(create);
     }

@@ -20,12 +20,13 @@ na::Result<Handle*> Context::create_handle(Address* addr, std::uint64_t id) {
     if (addr != nullptr && !addr->live()) {
         return na::Error{Status::invalid_arg, "the address was freed already"};
     }
-    Handle* handle = handles_->take(addr != nullptr ? port_for(*addr) : *net_);
+    Status s = Status::nomem;
+    Handle* handle =
+        handles_->take(addr != nullptr ? port_for(*addr) : *net_, HandlePool::Hook::call, &s);
     if (handle == nullptr) {
-        return na::Error{Status::other_error, "the handle-create callback refused the handle"};
+        return na::Error{s, "the handle-create callback refused the handle"};
     }
     handle->target_ = false;
-    Status s = Status::nomem;
     try {
         s = handle->bind(addr, id);
     } catch (const std::bad_alloc&) {

@@ -10,14 +10,16 @@
 namespace hg {
 
 HandlePool::HandlePool(Context& context)
-    : context_(context), create_(context.cls().handle_create()), lock_(context.threaded()) {}
+    : context_(context), lock_(context.threaded()), create_(context.cls().handle_create()) {}
 
 HandlePool::~HandlePool() = default;
 
-Handle* HandlePool::take(Port& port, Hook hook) {
+Handle* HandlePool::take(Port& port, Hook hook, na::Status* refused) {
     Handle* handle = nullptr;
+    Class::HandleCreate create;
     {
         const std::lock_guard guard(lock_);
+        create = create_;
         Handle*& head = free_[bulk::index(port.rail())];
         if (head != nullptr) {
             handle = std::exchange(head, head->next_);
@@ -33,17 +35,25 @@ Handle* HandlePool::take(Port& port, Hook hook) {
             throw;
         }
     }
-    if (create_.hook != nullptr && hook == Hook::call) {
-        const na::Status s = create_.hook(*handle, create_.user, create_.arg);
+    if (create.hook != nullptr && hook == Hook::call) {
+        const na::Status s = create.hook(*handle, create.user, create.arg);
         if (!ok(s)) {
             NA_LOG_ERROR(rpc, "the handle-create callback refused a handle: {}", to_string(s));
             handle->drop_data();
             give(*handle);
+            if (refused != nullptr) {
+                *refused = s;
+            }
             return nullptr;
         }
         handle->user_data_kept_ = handle->data_ != nullptr;
     }
     return handle;
+}
+
+void HandlePool::set_create(const Class::HandleCreate& create) noexcept {
+    const std::lock_guard guard(lock_);
+    create_ = create;
 }
 
 void HandlePool::give(Handle& handle) noexcept {

@@ -25,15 +25,15 @@ class HandlePool {
     // Whether the user's hook for new handles is called.
     enum class Hook : bool { skip, call };
     // A handle with a kit of `port`, in stage free, without references. Null: the user's hook
-    // refused it. Throws std::bad_alloc.
-    Handle* take(Port& port, Hook hook = Hook::call);
+    // refused it, with the code that goes to *refused, unless that is null. Throws std::bad_alloc.
+    Handle* take(Port& port, Hook hook = Hook::call, na::Status* refused = nullptr);
     void give(Handle& handle) noexcept;
     // The same for one whose user may still give a reference back that he does not have: it is not
     // used again for long.
     void set_aside(Handle& handle) noexcept;
 
-    // The hook for handles that are taken from now on; nobody takes any meanwhile.
-    void set_create(const Class::HandleCreate& create) noexcept { create_ = create; }
+    // The hook for handles that are taken from now on.
+    void set_create(const Class::HandleCreate& create) noexcept;
 
     // How many are out, with a user, in the transport, or on their way back here.
     std::size_t used() noexcept;
@@ -44,9 +44,9 @@ class HandlePool {
     void put(Handle& handle) noexcept;
 
     Context& context_;
-    Class::HandleCreate create_;
     na::util::OptionalLock lock_;
     // Guarded by lock_.
+    Class::HandleCreate create_;
     Handle* free_[bulk::kRails] = {};
     std::array<Handle*, 64> aside_ = {};  // a ring
     std::size_t next_aside_ = 0;          // the oldest

@@ -138,9 +138,10 @@ HG_PUBLIC void* HG_Class_get_data(const hg_class_t* hg_class) HG_WARN_UNUSED_RES
 HG_PUBLIC hg_return_t HG_Class_get_counters(const hg_class_t* hg_class,
                                             struct hg_diag_counters* diag_counters);
 
-/* `callback` is called with `arg` for each handle that contexts created from now on create, posted
- * ones included, on whichever thread creates it; it typically calls HG_Set_data. A code other than
- * HG_SUCCESS gives that handle up. NULL: none. */
+/* `callback` is called with `arg` for each handle that is created from now on, with HG_Create or to
+ * receive a request, on whichever thread creates it; it typically calls HG_Set_data. Handles that
+ * wait for requests already are not shown to it: set it before the contexts of a listening class. A
+ * code other than HG_SUCCESS gives that handle up; HG_Create answers it. NULL: none. */
 HG_PUBLIC hg_return_t HG_Class_set_handle_create_callback(
     hg_class_t* hg_class, hg_return_t (*callback)(hg_handle_t, void*), void* arg);
 
@@ -272,7 +273,7 @@ HG_PUBLIC hg_return_t HG_Addr_to_string(hg_class_t* hg_class, char* buf, hg_size
 /* Creates a handle for RPC `id` to `addr`, with one reference. It may be used for any number of
  * RPCs, one after another. addr may be HG_ADDR_NULL and id 0, to be set with HG_Reset. It holds a
  * reference to the address; the context must outlive it. HG_NOENTRY: id not registered.
- * HG_INVALID_ARG: address of another class. */
+ * HG_INVALID_ARG: address of another class. Any code of the handle-create callback. */
 HG_PUBLIC hg_return_t HG_Create(hg_context_t* context, hg_addr_t addr, hg_id_t id,
                                 hg_handle_t* handle_p);
 
