@@ -57,8 +57,9 @@ HG_PUBLIC hg_return_t HG_Get_na_protocol_info(const char* info_string,
 /* Frees such a list; NULL is allowed. */
 HG_PUBLIC void HG_Free_na_protocol_info(struct na_protocol_info* na_protocol_info);
 
-/* Logging, process wide, at any time. Levels: "none", "fatal", "error", "warning", "min_debug",
- * "info", "debug"; an unknown one is ignored. Starts from the environment variable HG_LOG_LEVEL,
+/* Logging, process wide, at any time. Levels: "none", "fatal" ("ftl"), "error" ("err"), "warning"
+ * ("warn"), "min_debug" ("trace"), "info" ("inf"), "debug" ("dbg"), in capitals as well; "" is
+ * "none"; NULL and an unknown one are ignored. Starts from the environment variable HG_LOG_LEVEL,
  * else at "error". */
 HG_PUBLIC void HG_Set_log_level(const char* level);
 

@@ -31,8 +31,8 @@ NA_PUBLIC const char *NA_Error_to_string(na_return_t errnum) NA_WARN_UNUSED_RESU
 /* Cinnabar only. Cause and remedy of the last error on this thread, "" if none; valid until the next error. */
 NA_PUBLIC const char *NA_Get_last_error(void) NA_WARN_UNUSED_RESULT;
 
-/* Level of the process-wide log: "none", "fatal", "error", "warning", "min_debug", "info", "debug". Unknown names
- * and NULL change nothing. The default is that of HG_LOG_LEVEL, else "error". */
+/* Level of the process-wide log: "none", "fatal", "error", "warning", "min_debug", "info", "debug", in capitals as
+ * well; "" is "none". Unknown names and NULL change nothing. The default is that of HG_LOG_LEVEL, else "error". */
 NA_PUBLIC void NA_Set_log_level(const char *level);
 
 /* Writes the counters of every context of the process to the log, at level "info". */

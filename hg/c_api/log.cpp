@@ -10,9 +10,7 @@ const char* HG_Get_last_error(void) {
 }
 
 void HG_Set_log_level(const char* level) {
-    if (level != nullptr && *level != '\0') {
-        na::log::set_level(level);
-    }
+    NA_Set_log_level(level);
 }
 
 void HG_Set_log_subsys(const char* subsys) {

@@ -100,8 +100,8 @@ const char* NA_Error_to_string(na_return_t errnum) {
 const char* NA_Get_last_error(void) { return log::last_error().c_str(); }
 
 void NA_Set_log_level(const char* level) {
-    if (level != nullptr && *level != '\0') {
-        log::set_level(level);
+    if (level != nullptr) {
+        log::set_level(*level == '\0' ? "none" : level);
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "na/util/log.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <ctime>
@@ -34,9 +35,18 @@ constexpr std::array kLevels = {
 
 constexpr std::uint32_t kAll = (1U << kOutlets.size()) - 1;
 
+// Users write HG_LOG_LEVEL=DEBUG as well.
+bool same_name(std::string_view a, std::string_view b) noexcept {
+    const auto lower = [](char c) {
+        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    };
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [&](char x, char y) { return lower(x) == lower(y); });
+}
+
 const LevelName* find_level(std::string_view name) noexcept {
     for (const LevelName& l : kLevels) {
-        if (name == l.name || (!name.empty() && name == l.brief)) {
+        if (same_name(name, l.name) || (!name.empty() && same_name(name, l.brief))) {
             return &l;
         }
     }

@@ -43,7 +43,7 @@ bool enabled(Outlet outlet, Level level) noexcept;
 void write(Outlet outlet, Level level, const char* file, int line, const char* function,
            std::string_view text) noexcept;
 
-// "error", "err", "warn", ... ; unknown names are ignored and answered with false.
+// "error", "err", "warn", ..., in capitals too; unknown names are ignored and answered with false.
 bool set_level(std::string_view name) noexcept;
 // Comma-separated outlets, "~name" switches one off, "hg_all" all of them on.
 bool set_outlets(std::string_view list) noexcept;

@@ -57,8 +57,9 @@ void log_all_levels() {
 TEST_CASE("levels decide what is written", "[log]") {
     Captured c;
     const std::pair<const char*, std::size_t> expected[] = {
-        {"none", 0},  {"fatal", 0}, {"error", 1}, {"warning", 2}, {"min_debug", 2}, {"info", 3},
-        {"debug", 4}, {"err", 1},   {"warn", 2},  {"inf", 3},     {"dbg", 4}};
+        {"none", 0}, {"fatal", 0}, {"error", 1}, {"warning", 2}, {"min_debug", 2},
+        {"info", 3}, {"debug", 4}, {"err", 1},   {"warn", 2},    {"inf", 3},
+        {"dbg", 4},  {"ERROR", 1}, {"Warn", 2},  {"DEBUG", 4}};
     for (const auto& [level, count] : expected) {
         INFO(level);
         lines.clear();
