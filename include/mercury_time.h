@@ -21,7 +21,8 @@ HG_UTIL_PUBLIC int hg_time_get_current_ms(hg_time_t* tv);
 /* Sleeps for a duration. HG_UTIL_FAIL: it is not one, or a signal came. */
 HG_UTIL_PUBLIC int hg_time_sleep(const hg_time_t rqt);
 
-/* The time of day as "YYYY-MM-DD hh:mm:ss"; good until the next call on this thread. */
+/* The time of day as "Sun, 22 Nov 2026 05:46:07 UTC", names and zone as the program's locale and
+ * the environment have them; good until the next call on this thread. */
 HG_UTIL_PUBLIC char* hg_time_stamp(void);
 
 /* Durations in seconds and milliseconds (rounded down). Negative ones are not meant. */

@@ -27,12 +27,12 @@ int hg_time_sleep(const hg_time_t rqt) {
 }
 
 char* hg_time_stamp(void) {
-    static _Thread_local char text[32];
+    static _Thread_local char text[128];
     const time_t t = time(NULL);
     struct tm parts;
 
     if (localtime_r(&t, &parts) == NULL ||
-        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts) == 0)
+        strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S %Z", &parts) == 0)
         text[0] = '\0';
     return text;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The utilities, as programs written for Mercury use them. */
 #include <string.h>
+#include <time.h>
 
 #include "expect.h"
 #include "mercury_atomic.h"
@@ -42,6 +43,19 @@ static void atomics(void) {
     hg_atomic_fence();
 }
 
+static void time_stamp(void) {
+    char expected[128];
+    const char* stamp;
+    time_t t;
+
+    do {
+        t = time(NULL);
+        stamp = hg_time_stamp();
+    } while (time(NULL) != t); /* all within one second */
+    EXPECT(strftime(expected, sizeof expected, "%a, %d %b %Y %H:%M:%S %Z", localtime(&t)) != 0);
+    EXPECT(strcmp(stamp, expected) == 0);
+}
+
 static void times(void) {
     hg_time_t start;
     hg_time_t end;
@@ -59,7 +73,7 @@ static void times(void) {
     EXPECT(hg_time_less(start, end) && !hg_time_less(end, start));
     EXPECT(hg_time_diff(end, start) >= 0.005);
     EXPECT(hg_time_get_current_ms(&end) == HG_UTIL_SUCCESS);
-    EXPECT(strlen(hg_time_stamp()) == 19);
+    time_stamp();
     EXPECT(hg_time_get_current(NULL) == HG_UTIL_FAIL);
 }
 
@@ -363,6 +377,35 @@ static void hash_table(void) {
     EXPECT(freed == 2000);
 }
 
+/* Inserted again, and removed by whoever iterates. */
+static void hash_table_changes(void) {
+    static const char* const names[] = {"a", "b", "c", "d", "e"};
+    static int values[5] = {0, 1, 2, 3, 4};
+    hg_hash_table_t* table = hg_hash_table_new(hash_of, same);
+    hg_hash_table_iter_t iter;
+    int other = 0;
+    int seen = 0;
+    int i;
+
+    EXPECT(table != NULL);
+    for (i = 0; i < 5; i++)
+        EXPECT(hg_hash_table_insert(table, (void*)names[i], &other) == 1);
+    for (i = 0; i < 5; i++) /* replaces the value */
+        EXPECT(hg_hash_table_insert(table, (void*)names[i], &values[i]) == 1);
+    EXPECT(hg_hash_table_num_entries(table) == 5);
+    EXPECT(hg_hash_table_lookup(table, (void*)names[3]) == &values[3]);
+    hg_hash_table_iterate(table, &iter);
+    while (hg_hash_table_iter_has_more(&iter)) {
+        const int* value = (const int*)hg_hash_table_iter_next(&iter);
+
+        EXPECT(hg_hash_table_remove(table, (void*)names[*value]) == 1);
+        seen++;
+    }
+    EXPECT(seen == 5 && hg_hash_table_num_entries(table) == 0);
+    EXPECT(hg_hash_table_insert(table, (void*)names[0], &values[0]) == 1);
+    hg_hash_table_free(table); /* without functions it frees neither keys nor values */
+}
+
 struct element {
     int number;
     HG_QUEUE_ENTRY(element) in_queue;
@@ -586,6 +629,7 @@ int main(void) {
     pool();
     requests();
     hash_table();
+    hash_table_changes();
     lists();
     atomic_queue();
     descriptors();
