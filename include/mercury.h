@@ -181,7 +181,8 @@ HG_PUBLIC void* HG_Context_get_data(const hg_context_t* context) HG_WARN_UNUSED_
 /* Registers an RPC under the id that follows from its name alone, so that origin and target agree
  * on it. in_proc_cb and out_proc_cb encode its structures (NULL: no structure); rpc_cb runs it
  * (NULL: at an origin only). A name that is registered already gets the new callbacks; RPCs in
- * flight finish with the old ones. 0: failure, among them that another name has the same id. */
+ * flight finish with the old ones. 0: failure, among them that another name has the same id, and
+ * that the name is empty. */
 HG_PUBLIC hg_id_t HG_Register_name(hg_class_t* hg_class, const char* func_name,
                                    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
                                    hg_rpc_cb_t rpc_cb) HG_WARN_UNUSED_RESULT;
@@ -315,9 +316,10 @@ HG_PUBLIC hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
 HG_PUBLIC hg_size_t HG_Get_input_payload_size(hg_handle_t handle);
 HG_PUBLIC hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
 
-/* Target, from the RPC callback on: decodes the input into *in_struct. On success the handle gets
- * one more reference, and what was allocated and the reference are given back with HG_Free_input;
- * with release_input_early it can be called once. On failure nothing is left to free.
+/* Target, from the RPC callback on: decodes the input into *in_struct, anew with every call (with
+ * release_input_early: the first only). On success the handle gets one more reference, and what was
+ * allocated and the reference are given back with HG_Free_input, be it after HG_Respond and
+ * HG_Destroy. On failure nothing is left to free.
  * HG_INVALID_ARG: in_struct NULL. HG_FAULT: the RPC has no input, or it was released already.
  * HG_CHECKSUM_ERROR: damaged on the way. HG_OVERFLOW: the payload is shorter than the structure.
  * HG_PROTOCOL_ERROR: malformed. Any code that the proc returned. */

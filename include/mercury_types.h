@@ -58,7 +58,7 @@ struct hg_cb_info_respond {
 };
 
 struct hg_cb_info_bulk {
-    hg_bulk_t origin_handle;
+    hg_bulk_t origin_handle; /* as given; there until the callback returns, whoever freed them */
     hg_bulk_t local_handle;
     hg_bulk_op_t op;
     hg_size_t size; /* bytes asked for */
@@ -79,7 +79,7 @@ struct hg_cb_info {
 
 /* All callbacks but hg_proc_cb_t are called by HG_Trigger or HG_Event_trigger only, on the calling
  * thread, with no lock held. They may call any function but HG_Context_destroy, HG_Context_unpost
- * and HG_Finalize of their own objects. */
+ * and HG_Finalize of their own objects; HG_Progress and HG_Trigger, too, to wait for something. */
 
 /* An RPC arrived at its target. The callback owns one reference to the handle and gives it back
  * with HG_Destroy, then or later. Cinnabar extension: a code other than HG_SUCCESS that is returned
