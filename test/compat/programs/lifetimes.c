@@ -295,6 +295,44 @@ static void addresses(void) {
     EXPECT(HG_Addr_free(c, found.addr) == HG_SUCCESS);
 }
 
+/* ---- classes ---- */
+
+/* Options that are all zero, a class that does not listen and has a name all the same, one context
+ * after another. */
+static void classes(const char* protocol) {
+    struct hg_init_info info;
+    struct hg_diag_counters counters;
+    char name[ADDRESS_MAX];
+    char other[ADDRESS_MAX];
+    hg_class_t* c;
+    hg_context_t* context;
+    hg_addr_t self = HG_ADDR_NULL;
+    int i;
+
+    memset(&info, 0, sizeof info);
+    c = HG_Init_opt2(protocol, HG_FALSE, HG_VERSION(HG_VERSION_MAJOR, HG_VERSION_MINOR), &info);
+    EXPECT(c != NULL && !HG_Class_is_listening(c));
+    EXPECT(strncmp(protocol, HG_Class_get_name(c), strlen(HG_Class_get_name(c))) == 0);
+    EXPECT(strcmp(strchr(protocol, '+') + 1, HG_Class_get_protocol(c)) == 0);
+    for (i = 0; i < 3; i++) {
+        context = HG_Context_create(c);
+        EXPECT(context != NULL && HG_Context_get_class(context) == c);
+        EXPECT(HG_Context_get_id(context) == 0);
+        EXPECT(HG_Context_unpost(context) == HG_SUCCESS); /* of nothing */
+        EXPECT(HG_Context_destroy(context) == HG_SUCCESS);
+    }
+    name_of(c, name, sizeof name);
+    name_of(origin.hg_class, other, sizeof other);
+    EXPECT(strcmp(name, other) != 0);
+    EXPECT(HG_Addr_lookup2(c, name, &self) == HG_SUCCESS); /* oneself, by name */
+    EXPECT(HG_Finalize(c) == HG_BUSY);
+    EXPECT(HG_Addr_free(c, self) == HG_SUCCESS);
+    memset(&counters, 0xff, sizeof counters);
+    EXPECT(HG_Class_get_counters(c, &counters) == HG_SUCCESS);
+    EXPECT(counters.rpc_req_sent_count == 0 && counters.rpc_multi_recv_copy_count == 0);
+    EXPECT(HG_Finalize(c) == HG_SUCCESS);
+}
+
 int main(int argc, char** argv) {
     open_pair(argc, argv);
     structures(20);
@@ -304,6 +342,7 @@ int main(int argc, char** argv) {
     data_of_objects(argc > 1 ? argv[1] : "na+sm");
     created_later();
     addresses();
+    classes(argc > 1 ? argv[1] : "na+sm");
     close_pair();
     return 0;
 }
