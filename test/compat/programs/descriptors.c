@@ -229,7 +229,7 @@ static void bound(void) {
 }
 
 int main(int argc, char** argv) {
-    open_pair(argc, argv);
+    open_pair(protocol_of(argc, argv), NULL);
     own_memory();
     serialised();
     transfers();

@@ -334,15 +334,17 @@ static void classes(const char* protocol) {
 }
 
 int main(int argc, char** argv) {
-    open_pair(argc, argv);
+    const char* protocol = protocol_of(argc, argv);
+
+    open_pair(protocol, NULL);
     structures(20);
     structures(200000);
     information();
     data_of_rpcs();
-    data_of_objects(argc > 1 ? argv[1] : "na+sm");
+    data_of_objects(protocol);
     created_later();
     addresses();
-    classes(argc > 1 ? argv[1] : "na+sm");
+    classes(protocol);
     close_pair();
     return 0;
 }

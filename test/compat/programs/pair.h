@@ -15,8 +15,11 @@ static struct side origin;
 static struct side target;
 static hg_addr_t to_target; /* in the origin's class */
 
-static inline void open_side(struct side* side, const char* protocol) {
-    side->hg_class = HG_Init(protocol, HG_TRUE);
+/* info NULL: all options at their defaults. */
+static inline void open_side(struct side* side, const char* protocol,
+                             const struct hg_init_info* info) {
+    side->hg_class =
+        HG_Init_opt2(protocol, HG_TRUE, HG_VERSION(HG_VERSION_MAJOR, HG_VERSION_MINOR), info);
     EXPECT(side->hg_class != NULL);
     side->context = HG_Context_create(side->hg_class);
     EXPECT(side->context != NULL);
@@ -30,18 +33,23 @@ static inline void name_of(hg_class_t* hg_class, char* text, hg_size_t room) {
     EXPECT(HG_Addr_free(hg_class, self) == HG_SUCCESS);
 }
 
-/* Opens both; ends the program where the protocol is not there. */
-static inline void open_pair(int argc, char** argv) {
+/* The protocol that the program is called with; ends it where that is not there. */
+static inline const char* protocol_of(int argc, char** argv) {
     const char* protocol = argc > 1 ? argv[1] : "na+sm";
     struct na_protocol_info* known = NULL;
-    char name[ADDRESS_MAX];
 
     alarm(120);
     if (HG_Get_na_protocol_info(protocol, &known) != HG_SUCCESS || known == NULL)
         exit(77);
     HG_Free_na_protocol_info(known);
-    open_side(&origin, protocol);
-    open_side(&target, protocol);
+    return protocol;
+}
+
+static inline void open_pair(const char* protocol, const struct hg_init_info* info) {
+    char name[ADDRESS_MAX];
+
+    open_side(&origin, protocol, info);
+    open_side(&target, protocol, info);
     name_of(target.hg_class, name, sizeof name);
     EXPECT(HG_Addr_lookup2(origin.hg_class, name, &to_target) == HG_SUCCESS);
 }

@@ -160,7 +160,7 @@ static void without_callback(void) {
 }
 
 int main(int argc, char** argv) {
-    open_pair(argc, argv);
+    open_pair(protocol_of(argc, argv), NULL);
     counts();
     waiting();
     without_callback();
