@@ -23,8 +23,9 @@ class Domain : public plugin::Domain {
     const Local& local() const noexcept { return local_; }
 
  protected:
-    Domain(std::string_view class_name, const plugin::OpenSpec& spec, Naming naming)
-        : local_(class_name, spec, naming) {}
+    Domain(std::string_view class_name, const plugin::OpenSpec& spec, Naming naming,
+           std::size_t usual_message = kUsualMessage)
+        : local_(class_name, spec, naming, usual_message) {}
 
     // Whether addresses with this scheme ("tcp" of "tcp://host:port") can be reached from here.
     virtual bool speaks(std::string_view scheme) const { return scheme == local_.protocol; }

@@ -12,37 +12,37 @@
 namespace na::session {
 namespace {
 
-constexpr std::size_t kDefaultMessage = 4096;
 constexpr std::size_t kMaxMessage = std::size_t{1} << 24;
 constexpr std::size_t kMinBounce = 8192;
 // What a receiver keeps of one peer per lane, when nobody takes it.
-constexpr std::size_t kWindowBytes = std::size_t{1} << 20;
+constexpr std::size_t kWindowBytes = std::size_t{2} << 20;
 constexpr std::size_t kMinWindow = 8;
 constexpr std::size_t kMaxWindow = 256;
 constexpr int kPortTries = 64;
 
-std::size_t size_of(std::size_t asked) noexcept {
-    return asked == 0 ? kDefaultMessage : asked;
+std::size_t size_of(std::size_t asked, std::size_t usual) noexcept {
+    return asked == 0 ? usual : asked;
 }
 
-std::size_t largest_of(const InitInfo& info) noexcept {
-    return std::max(size_of(info.max_unexpected), size_of(info.max_expected));
+std::size_t largest_of(const InitInfo& info, std::size_t usual) noexcept {
+    return std::max(size_of(info.max_unexpected, usual), size_of(info.max_expected, usual));
 }
 
 }  // namespace
 
-Local::Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming n)
+Local::Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming n,
+             std::size_t usual_message)
     : name(fmt::format("{}+{}", class_name, spec.protocol)),
       protocol(spec.protocol),
       naming(n),
       no_block(spec.info.no_block),
       contexts(std::max<std::uint8_t>(spec.info.max_contexts, 1)),
       window(static_cast<std::uint16_t>(
-          std::clamp(kWindowBytes / largest_of(spec.info), kMinWindow, kMaxWindow))),
-      largest(largest_of(spec.info)) {
+          std::clamp(kWindowBytes / largest_of(spec.info, usual_message), kMinWindow, kMaxWindow))),
+      largest(largest_of(spec.info, usual_message)) {
     caps.protocol = protocol;
-    caps.max_message[0] = size_of(spec.info.max_unexpected);
-    caps.max_message[1] = size_of(spec.info.max_expected);
+    caps.max_message[0] = size_of(spec.info.max_unexpected, usual_message);
+    caps.max_message[1] = size_of(spec.info.max_expected, usual_message);
     caps.headroom[0] = caps.headroom[1] = Header::kSize;
     caps.wakes_on_credit = true;
     caps.watches_receives = true;

@@ -19,9 +19,13 @@
 
 namespace na::session {
 
+inline constexpr std::size_t kUsualMessage = 4096;
+
 struct Local {
-    // Fills the messages' part of `caps`, and what the sizes of messages decide.
-    Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming naming);
+    // Fills the messages' part of `caps`, and what the sizes of messages decide. `usual_message`:
+    // how large they may be where `spec` does not say.
+    Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming naming,
+          std::size_t usual_message = kUsualMessage);
 
     // Whether messages may be as large as was asked for. Errors: invalid_arg.
     static Error check_sizes(std::string_view class_name, const plugin::OpenSpec& spec);

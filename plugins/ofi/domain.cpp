@@ -26,7 +26,7 @@ bool is_taken(Status status) noexcept {
 }  // namespace
 
 Domain::Domain(const plugin::OpenSpec& spec, Choice choice)
-    : session::Domain(kClass, spec, choice.provider->naming),
+    : session::Domain(kClass, spec, choice.provider->naming, choice.provider->message),
       listens_(spec.listen),
       choice_(std::move(choice)) {
     plugin::Caps& caps = local_.caps;

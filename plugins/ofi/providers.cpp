@@ -10,12 +10,17 @@ constexpr std::uint16_t version(unsigned major, unsigned minor) noexcept {
     return static_cast<std::uint16_t>(major << 8 | minor);
 }
 
+// A round trip for what does not fit costs more over the kernel's TCP than to copy it. rxm does not
+// send more at once; its own limit must be the same on both sides, so that it is not changed here.
+constexpr std::size_t kTcpMessage = 16 * 1024;
+
 constexpr Provider kProviders[] = {
     {
         .protocol = "tcp",
         .fabric = "tcp",
         .since = version(1, 18),
         .probe = Probe::tcp,
+        .message = kTcpMessage,
         .remark = "reliable datagrams of its own from libfabric 1.18 on; before, only connected "
                   "endpoints",
     },
@@ -23,6 +28,7 @@ constexpr Provider kProviders[] = {
         .protocol = "tcp",
         .fabric = "tcp;ofi_rxm",
         .probe = Probe::tcp,
+        .message = kTcpMessage,
         .polls_all = true,
         .forgets_requests = true,
         .remark = "where tcp has no reliable datagrams",
@@ -31,6 +37,7 @@ constexpr Provider kProviders[] = {
         .protocol = "tcp;ofi_rxm",
         .fabric = "tcp;ofi_rxm",
         .probe = Probe::tcp,
+        .message = kTcpMessage,
         .polls_all = true,
         .forgets_requests = true,
     },

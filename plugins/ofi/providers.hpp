@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "na/session/address.hpp"
+#include "na/session/local.hpp"
 
 namespace na::ofi {
 
@@ -30,8 +31,9 @@ struct Provider {
         0;  // minor version of libfabric 1 from which on it is taken, major << 8 | minor
     Naming naming = Naming::ip;
     Probe probe = Probe::none;
-    bool wait_fd = true;     // completion queues have descriptors to wait on
-    bool multi_recv = true;  // FI_MULTI_RECV works
+    std::size_t message = session::kUsualMessage;  // how large one may be, unless the user says
+    bool wait_fd = true;                           // completion queues have descriptors to wait on
+    bool multi_recv = true;                        // FI_MULTI_RECV works
     bool delivery_complete =
         true;            // puts complete when they are visible at the target (FI_DELIVERY_COMPLETE)
     bool inject = true;  // what is injected leaves at once, and not only with later progress

@@ -16,6 +16,9 @@ namespace {
 
 using plugin::Posted;
 
+// Larger ones are not copied, whatever messages may have.
+constexpr std::size_t kBounced = 8192;
+
 // What a peer answered before it died is there after this time.
 constexpr std::int64_t kLastWords = 100'000'000;  // ns
 constexpr std::uint8_t kAnswers = 3;              // to checks, while a transfer made no step
@@ -167,7 +170,7 @@ ssize_t Context::post_piece(Transfer& t) noexcept {
         retry_soon();
         return -FI_EAGAIN;
     }
-    r->bounced = size <= pool_.bounce_bytes() && local.host();
+    r->bounced = size <= std::min(kBounced, pool_.bounce_bytes()) && local.host();
     r->offset = op.local_offset + t.posted;
     iovec vector{};
     void* descriptor = nullptr;

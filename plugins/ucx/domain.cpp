@@ -15,8 +15,16 @@ namespace na::ucx {
 
 using util::guarded;
 
+namespace {
+
+// 16 KiB of arguments and what is in front of them. A round trip for what does not fit costs more
+// than to copy it: over tcp about as much as another 16 KiB.
+constexpr std::size_t kMessage = 17 * 1024;
+
+}  // namespace
+
 Domain::Domain(const plugin::OpenSpec& spec, util::IpChoice ip)
-    : session::Domain("ucx", spec, session::Naming::ip), ip_(std::move(ip)) {
+    : session::Domain("ucx", spec, session::Naming::ip, kMessage), ip_(std::move(ip)) {
     local_.format = ip_.address.format();
     local_.caps.op_scratch = sizeof(Transfer);
     local_.caps.max_segments = kMaxSegments;

@@ -74,12 +74,12 @@ struct Raw {
         Side origin;
         const Addr to(origin, target.uri());
         Call call(origin, to, origin.echo);
-        Blob in = blob(1, 10'000);
+        Blob in = blob(1, 20'000);
         REQUIRE(call.forward(in) == HG_SUCCESS);
         REQUIRE(
             support::until([&] { return call.done(); }, [&] { pump(); }, [&] { origin.pump(); }));
         CHECK(call.ret() == HG_SUCCESS);
-        CHECK(is_blob(call.out(), 2, 10'000, 1));
+        CHECK(is_blob(call.out(), 2, 20'000, 1));
         REQUIRE(support::until([&] { return target.counters().rpc_req_recv_active_count == 0; },
                                [&] { pump(); }, [&] { origin.pump(); }));
     }

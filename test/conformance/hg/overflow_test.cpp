@@ -43,7 +43,7 @@ TEST_CASE("structures around the eager size arrive whole") {
 
 TEST_CASE("large structures travel in either direction alone, and in both") {
     Pair pair;
-    for (const std::size_t size : {std::size_t{10'000}, std::size_t{65'536}, std::size_t{1'000'000},
+    for (const std::size_t size : {std::size_t{20'000}, std::size_t{65'536}, std::size_t{1'000'000},
                                    std::size_t{9'000'000}}) {
         Call out(pair.a, pair.to_b, pair.a.grow);
         REQUIRE(pair.run(out, size) == HG_SUCCESS);
