@@ -6,15 +6,19 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <type_traits>
 #include <utility>
 
 namespace hg::detail {
 
-// Stands for any initializer.
+// Stands for any initializer. Never called, yet defined: Clang looks into constructors that take it
+// (std::optional's), and refuses there what has no definition and types without linkage.
 struct Any {
     template <typename T>
-    operator T() const noexcept;  // never defined
+    operator T() const noexcept {
+        std::terminate();
+    }
 };
 template <std::size_t>
 using AnyAt = Any;
@@ -22,8 +26,7 @@ using AnyAt = Any;
 // for a list of elements. So arrays of what can only be moved are not seen: use std::array.
 struct Element {
     template <typename T>
-        requires(std::is_copy_constructible_v<T>)
-    operator T() const noexcept;  // never defined
+    requires(std::is_copy_constructible_v<T>) operator T() const noexcept { std::terminate(); }
 };
 template <std::size_t>
 using ElementAt = Element;

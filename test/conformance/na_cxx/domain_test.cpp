@@ -91,7 +91,8 @@ TEST_CASE("addresses", "[cxx][domain]") {
     CHECK(decoded == p.to_b);
     CHECK_FALSE(decoded == p.a.domain.self());
     na::Address copy = decoded;
-    copy = copy;  // NOLINT
+    const na::Address& same = copy;
+    copy = same;
     na::Address moved = std::move(copy);
     CHECK(moved == p.to_b);
     CHECK_FALSE(copy);  // NOLINT

@@ -39,9 +39,7 @@ struct Everything {
     std::u16string wide;
     friend bool operator==(const Everything&, const Everything&) = default;
 };
-struct Nothing {
-    friend bool operator==(const Nothing&, const Nothing&) = default;
-};
+struct Nothing {};
 struct Node {
     int value = 0;
     std::vector<Node> children;
