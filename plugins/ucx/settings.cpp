@@ -29,7 +29,15 @@ Result<bool> wants_native(const plugin::OpenSpec& spec) {
                                                       config::kUcxRma.name, how)};
     }
     const std::string transports = config::of_library("UCX_TLS").value_or(spec.protocol);
-    const bool native = how == "native" || (how == "auto" && checks_keys(transports));
+    const bool by_hardware = checks_keys(transports);
+    const bool native = how == "native" || (how == "auto" && by_hardware);
+    if (native && !by_hardware && !at_least(1, 13)) {
+        return Error{
+            Status::opnotsupported,
+            fmt::format("ucx+{}: puts and gets of UCX {} itself ({}=native) do not work over "
+                        "this with endpoints that report errors: 1.13 is needed",
+                        spec.protocol, version_text(), config::kUcxRma.name)};
+    }
     if (spec.info.device_memory && !native) {
         return Error{
             Status::opnotsupported,

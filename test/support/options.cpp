@@ -31,11 +31,17 @@ const char* lacks(Promise promise) noexcept {
                      "not taken up when an endpoint closes (docs/ofi.md, Limits)"
                    : nullptr;
     }
+    const char* rma = std::getenv("NA_UCX_RMA");
+    const bool native =
+        protocol.starts_with("ucx+") && rma != nullptr && std::string_view(rma) == "native";
     if (promise == Promise::checked_keys) {
-        const char* rma = std::getenv("NA_UCX_RMA");
-        return protocol.starts_with("ucx+") && rma != nullptr && std::string_view(rma) == "native"
+        return native
                    ? "puts and gets are UCX's own, which trust peers (docs/ucx.md, Puts and gets)"
                    : nullptr;
+    }
+    if (native && promise == Promise::deaths_at_work) {
+        return "UCX ends the process that owes an answer to a put or get of its own to a peer that "
+               "dies (docs/ucx.md, Limits)";
     }
     if (protocol == "ucx+shm" || protocol == "ucx+all") {
         return promise == Promise::deaths_at_work || promise == Promise::others_survive
