@@ -152,22 +152,20 @@ TEST_CASE(
     Side side;
     const int fd = HG_Event_get_wait_fd(side.context());
     struct Found {
+        hg_class_t* cls;
         std::atomic<unsigned> count{0};
-    } found;
+    } found{side.cls()};
     const auto on_found = [](const struct hg_cb_info* info) -> hg_return_t {
-        ++static_cast<Found*>(info->arg)->count;
-        if (info->ret == HG_SUCCESS) {
-            HG_Addr_free(nullptr, HG_ADDR_NULL);
-        }
-        return HG_SUCCESS;
+        auto& f = *static_cast<Found*>(info->arg);
+        ++f.count;
+        return HG_Addr_free(f.cls, info->info.lookup.addr);
     };
-    // A lookup that fails completes at once, through the completion queue, on the thread that asks
-    // for it.
+    // A lookup completes at once, through the completion queue, on the thread that asks for it.
     const auto later = [&] {
         return std::thread([&] {
             std::this_thread::sleep_for(
                 std::chrono::milliseconds(100));  // let the other one fall asleep
-            HG_Addr_lookup1(side.context(), on_found, &found, "nonsense", nullptr);
+            HG_Addr_lookup1(side.context(), on_found, &found, side.uri().c_str(), nullptr);
         });
     };
     unsigned n = 0;
@@ -259,7 +257,10 @@ TEST_CASE("a single poll by somebody else does not put a sleeper to sleep for go
     stop = true;
     // Woken in any case, so that the case ends.
     (void)HG_Addr_lookup1(
-        pair.b.context(), [](const struct hg_cb_info*) -> hg_return_t { return HG_SUCCESS; },
-        nullptr, "nonsense", nullptr);
+        pair.b.context(),
+        [](const struct hg_cb_info* info) -> hg_return_t {
+            return HG_Addr_free(static_cast<hg_class_t*>(info->arg), info->info.lookup.addr);
+        },
+        pair.b.cls(), pair.b.uri().c_str(), nullptr);
     sleeper.join();
 }
