@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Progress and trigger, counted: how many callbacks ran and how many wait, what a progress without
- * anything to do says, and callbacks that make progress themselves because they wait for others. */
+ * anything to do says, callbacks that make progress themselves because they wait for others,
+ * signals, and the requests of mercury_request.h, which threads wait for together. */
+#include <errno.h>
 #include <limits.h>
 #include <mercury.h>
+#include <mercury_atomic.h>
 #include <mercury_macros.h>
+#include <mercury_request.h>
+#include <mercury_thread.h>
+#include <mercury_time.h>
+#include <signal.h>
 
 #include "pair.h"
 
@@ -159,11 +166,122 @@ static void without_callback(void) {
     EXPECT(served == 21);
 }
 
+/* ---- signals ---- */
+
+static volatile sig_atomic_t signals;
+
+static void on_signal(int number) {
+    (void)number;
+    signals++;
+}
+
+/* A progress that sleeps is neither ended nor prolonged by them. */
+static void interrupted(void) {
+    const pid_t self = getpid();
+    struct sigaction action;
+    hg_time_t before;
+    hg_time_t after;
+    int status = 0;
+    pid_t pid;
+
+    memset(&action, 0, sizeof action); /* no SA_RESTART */
+    action.sa_handler = on_signal;
+    EXPECT(sigaction(SIGUSR1, &action, NULL) == 0);
+    pid = fork();
+    EXPECT(pid >= 0);
+    if (pid == 0) {
+        while (getppid() == self && kill(self, SIGUSR1) == 0)
+            (void)hg_time_sleep(hg_time_from_ms(5));
+        _exit(0);
+    }
+    do { /* until it has met some */
+        EXPECT(hg_time_get_current(&before) == HG_UTIL_SUCCESS);
+        EXPECT(HG_Progress(origin.context, 100) == HG_TIMEOUT);
+        EXPECT(hg_time_get_current(&after) == HG_UTIL_SUCCESS);
+        EXPECT(hg_time_diff(after, before) >= 0.1);
+    } while (signals < 5);
+    EXPECT(kill(pid, SIGKILL) == 0);
+    while (waitpid(pid, &status, 0) < 0)
+        EXPECT(errno == EINTR);
+}
+
+/* ---- requests ---- */
+
+#define WAITERS 4
+#define CALLS 50
+
+static hg_atomic_int32_t waiters_left;
+
+static int make_progress(unsigned int timeout, void* arg) {
+    return HG_Progress((hg_context_t*)arg, timeout) == HG_SUCCESS ? HG_UTIL_SUCCESS : HG_UTIL_FAIL;
+}
+
+static int run_callbacks(unsigned int timeout, unsigned int* flag, void* arg) {
+    unsigned int n = 0;
+    const hg_return_t ret = HG_Trigger((hg_context_t*)arg, timeout, 1, &n);
+
+    *flag = n;
+    return ret == HG_SUCCESS || ret == HG_TIMEOUT ? HG_UTIL_SUCCESS : HG_UTIL_FAIL;
+}
+
+static hg_return_t on_requested(const struct hg_cb_info* info) {
+    EXPECT(info->ret == HG_SUCCESS);
+    hg_request_complete((hg_request_t*)info->arg);
+    return HG_SUCCESS;
+}
+
+static HG_THREAD_RETURN_TYPE serve(void* arg) {
+    hg_thread_ret_t ret = (hg_thread_ret_t)0;
+
+    (void)arg;
+    while (hg_atomic_get32(&waiters_left) != 0)
+        pump(target.context, 20);
+    return ret;
+}
+
+static HG_THREAD_RETURN_TYPE wait_often(void* arg) {
+    hg_thread_ret_t ret = (hg_thread_ret_t)0;
+    hg_request_t* request = hg_request_create((hg_request_class_t*)arg);
+    hg_handle_t handle = HG_HANDLE_NULL;
+    unsigned int done = 0;
+    depth_t in = {0};
+    int i;
+
+    EXPECT(request != NULL);
+    EXPECT(HG_Create(origin.context, to_target, down, &handle) == HG_SUCCESS);
+    for (i = 0; i < CALLS; i++) {
+        hg_request_reset(request);
+        EXPECT(HG_Forward(handle, on_requested, request, &in) == HG_SUCCESS);
+        EXPECT(hg_request_wait(request, HG_MAX_IDLE_TIME, &done) == HG_UTIL_SUCCESS && done);
+    }
+    EXPECT(HG_Destroy(handle) == HG_SUCCESS);
+    hg_request_destroy(request);
+    hg_atomic_decr32(&waiters_left);
+    return ret;
+}
+
+static void requests(void) {
+    hg_request_class_t* c = hg_request_init(make_progress, run_callbacks, origin.context);
+    hg_thread_t threads[WAITERS + 1];
+    int i;
+
+    EXPECT(c != NULL);
+    hg_atomic_init32(&waiters_left, WAITERS);
+    EXPECT(hg_thread_create(&threads[WAITERS], serve, NULL) == HG_UTIL_SUCCESS);
+    for (i = 0; i < WAITERS; i++)
+        EXPECT(hg_thread_create(&threads[i], wait_often, c) == HG_UTIL_SUCCESS);
+    for (i = 0; i <= WAITERS; i++)
+        EXPECT(hg_thread_join(threads[i]) == HG_UTIL_SUCCESS);
+    hg_request_finalize(c, NULL);
+}
+
 int main(int argc, char** argv) {
     open_pair(protocol_of(argc, argv), NULL);
     counts();
     waiting();
     without_callback();
+    interrupted();
+    requests();
     close_pair();
     return 0;
 }
