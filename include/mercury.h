@@ -287,7 +287,8 @@ HG_PUBLIC hg_return_t HG_Destroy(hg_handle_t handle);
 
 /* Changes address and RPC of a handle that is not in flight; HG_ADDR_NULL and 0 keep what is set.
  * What was received is released, the target id becomes 0; data of HG_Set_data stay. HG_BUSY: in
- * flight. HG_NOENTRY: id not registered. HG_INVALID_ARG: address of another class. */
+ * flight. HG_NOENTRY: id not registered. HG_INVALID_ARG: address of another class, a target's
+ * handle. */
 HG_PUBLIC hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id);
 
 /* One more reference, given back with HG_Destroy. */
@@ -307,7 +308,8 @@ HG_PUBLIC hg_return_t HG_Set_data(hg_handle_t handle, void* data, void (*free_ca
 /* The pointer; NULL if there is none, or for HG_HANDLE_NULL. */
 HG_PUBLIC void* HG_Get_data(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
-/* Which context of the target gets the RPC; 0 after HG_Create and HG_Reset. */
+/* Which context of the target gets the RPC; 0 after HG_Create and HG_Reset. HG_INVALID_ARG: a
+ * target's handle. */
 HG_PUBLIC hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
 
 /* ---- Structures of a handle ----------------------------------------------------------------- */
@@ -344,7 +346,8 @@ HG_PUBLIC hg_return_t HG_Get_output_buf(hg_handle_t handle, void** out_buf_p,
                                         hg_size_t* out_buf_size_p);
 
 /* Target: gives the input buffer back to the context before the handle ends; the input cannot be
- * read any more. */
+ * read any more. HG_SUCCESS also if it was given back before. HG_INVALID_ARG: an origin's handle.
+ */
 HG_PUBLIC hg_return_t HG_Release_input_buf(hg_handle_t handle);
 
 /* The buffer of a structure above the eager size, and its size; NULL and 0 if there is none. The
