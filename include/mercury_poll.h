@@ -43,7 +43,8 @@ HG_UTIL_PUBLIC int hg_poll_add(hg_poll_set_t* poll_set, int fd, struct hg_poll_e
 HG_UTIL_PUBLIC int hg_poll_remove(hg_poll_set_t* poll_set, int fd);
 
 /* Waits up to `timeout` ms for the first event and takes up to max_events; *actual_events (may be
- * NULL) is 0 when time is over, which is HG_UTIL_SUCCESS. HG_UTIL_FAIL: NULL, max_events 0. */
+ * NULL) is 0 when time is over, which is HG_UTIL_SUCCESS, too. A signal ends it with the one event
+ * HG_POLLINTR, whose data are zero. HG_UTIL_FAIL: NULL, max_events 0. */
 HG_UTIL_PUBLIC int hg_poll_wait(hg_poll_set_t* poll_set, unsigned int timeout,
                                 unsigned int max_events, struct hg_poll_event events[],
                                 unsigned int* actual_events);
