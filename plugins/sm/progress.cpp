@@ -81,7 +81,12 @@ std::size_t Context::receive_cold(Connection& c) noexcept {
         return 0;
     }
     if (c.hot_index >= 0) {
-        return receive_hot(hot_[c.hot_index]);
+        Hot& hot = hot_[c.hot_index];
+        if (hot.used == polls()) {
+            look_again(c);  // it has had its turn, and there is more
+            return 0;
+        }
+        return receive_hot(hot);
     }
     const std::size_t n = c.receive(kBudget);
     heat(c);

@@ -92,6 +92,22 @@ TEST_CASE("message: many, without loss or disorder") {
     CHECK(wrong == 0);
 }
 
+// Who is served by the callbacks of these messages does not wait until all of them were taken.
+TEST_CASE("message: many that wait are taken in portions, one for each turn") {
+    Node a;
+    Node b;
+    exchange(a, b, {1, 2, 3}, Lane::unexpected);
+    TestOp ops[100];
+    for (std::uint32_t i = 0; i < 100; ++i) {
+        REQUIRE(a.try_send(ops[i], b.uri(), Lane::unexpected, i, "ab", 2).what ==
+                Posted::What::done);
+    }
+    for (const std::size_t taken : {32, 64, 96, 100}) {
+        b.poll();
+        CHECK(b->messages.size() == taken);
+    }
+}
+
 TEST_CASE("message: both connect at once") {
     Node a;
     Node b;
