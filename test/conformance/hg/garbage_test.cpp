@@ -191,6 +191,10 @@ TEST_CASE("announcements of large payloads are checked") {
 }
 
 TEST_CASE("a real announcement, mutated, harms nobody") {
+    if (const char* why = support::lacks(support::Promise::checked_keys)) {
+        support::skip(why);
+        return;
+    }
     // A request beyond the eager size, caught by a raw receiver, sent to a target again and again
     // with one byte changed.
     Bytes caught;
