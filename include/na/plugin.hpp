@@ -19,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -187,6 +188,20 @@ class Sink {
     // The bytes are there (success), or will never be (any other code: the message is lost, the receive ends with it).
     virtual void finish(Arrival* arrival, Status status) = 0;
 
+    // arrive() and finish() in one, for a whole message whose bytes lie in one piece: the usual case costs one call. They may
+    // lie in memory that a peer writes, and are read once, before anything looks at them. False: as null from arrive().
+    virtual bool deliver(Lane lane, Peer& source, std::uint32_t tag, std::span<const std::byte> bytes) {
+        Arrival* arrival = arrive(lane, source, tag, bytes.size());
+        if (arrival == nullptr) {
+            return false;
+        }
+        if (arrival->data != nullptr && !bytes.empty()) {
+            std::memcpy(arrival->data, bytes.data(), bytes.size());
+        }
+        finish(arrival, Status::success);
+        return true;
+    }
+
     // Finds the peer with this identity, or makes it with Domain::decode_peer. The peer stays alive until release().
     // Null: malformed, or the table is full.
     virtual Peer* source(std::span<const std::byte> identity) = 0;
@@ -331,7 +346,7 @@ class Plugin {
 };
 
 // Changes whenever anything in this header does.
-inline constexpr std::uint32_t kAbi = 3;
+inline constexpr std::uint32_t kAbi = 4;
 inline constexpr std::uint64_t kMagic = 0x31696261'6e6e6963;
 
 // What a plugin exports: a built-in one to na/plugin_table.cpp, a loadable module as

@@ -27,31 +27,7 @@ Status Address::encode(std::span<std::byte> out) const {
     return w.good() ? Status::success : Status::overflow;
 }
 
-void Address::ref() noexcept {
-    if (threaded_) {
-        refs_.fetch_add(1, std::memory_order_relaxed);
-    } else {
-        refs_.store(refs_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    }
-}
-
-bool Address::unref() noexcept {
-    if (threaded_) {
-        // The last reference may be dropped only under the table's mutex, so that a lookup finds the address either with
-        // references or buried, never in between.
-        std::int32_t n = refs_.load(std::memory_order_relaxed);
-        while (n > 1) {
-            if (refs_.compare_exchange_weak(n, n - 1, std::memory_order_release,
-                                            std::memory_order_relaxed)) {
-                return true;
-            }
-        }
-    } else if (const std::int32_t n = refs_.load(std::memory_order_relaxed); n > 1) {
-        refs_.store(n - 1, std::memory_order_relaxed);
-        return true;
-    }
-    return cls_->addresses().bury(*this);
-}
+bool Address::bury() noexcept { return cls_->addresses().bury(*this); }
 
 AddressTable::~AddressTable() {
     for (auto& [identity, address] : by_identity_) {

@@ -32,16 +32,39 @@ class Address {
     std::size_t encoded_size() const noexcept;
     Status encode(std::span<std::byte> out) const;  // overflow where it does not fit
 
-    void ref() noexcept;
+    void ref() noexcept {
+        if (threaded_) {
+            refs_.fetch_add(1, std::memory_order_relaxed);
+        } else {
+            refs_.store(refs_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        }
+    }
     // The address may be gone afterwards. False: it had no reference left to give (a double free), nothing happened; that
     // can be told until it is reaped.
-    bool unref() noexcept;
+    bool unref() noexcept {
+        // The last reference may be dropped only under the table's mutex, so that a lookup finds the address either with
+        // references or buried, never in between.
+        std::int32_t n = refs_.load(std::memory_order_relaxed);
+        if (threaded_) {
+            while (n > 1) {
+                if (refs_.compare_exchange_weak(n, n - 1, std::memory_order_release,
+                                                std::memory_order_relaxed)) {
+                    return true;
+                }
+            }
+        } else if (n > 1) [[likely]] {
+            refs_.store(n - 1, std::memory_order_relaxed);
+            return true;
+        }
+        return bury();
+    }
 
     static Address* of(plugin::Peer& peer) noexcept { return static_cast<Address*>(peer.core); }
 
  private:
     friend class AddressTable;
     friend class Class;
+    bool bury() noexcept;
     Address(Class& cls, std::unique_ptr<plugin::Peer> peer, std::string identity, bool threaded);
 
     Class* const cls_;
@@ -84,6 +107,8 @@ class AddressRef {
             std::exchange(address_, nullptr)->unref();
         }
     }
+    // Of an empty one: takes over a reference that the caller has.
+    void fill(Address* a) noexcept { address_ = a; }
     Address* release() noexcept { return std::exchange(address_, nullptr); }
     Address* get() const noexcept { return address_; }
     Address& operator*() const noexcept { return *address_; }

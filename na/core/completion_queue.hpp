@@ -6,7 +6,8 @@
 //  - tail_ is the last node pushed; the chain from head_ reaches it by next, but for a gap while a producer stands between
 //    its exchange of tail_ and its store of next. pop() answers null at such a gap: the node is counted, and comes soon.
 //  - head_ is a dummy: the stub, or (never) a live node. A popped node is referred to by nobody.
-// With `threaded` false everything is plain loads and stores.
+//  - popped_ is written by whoever has the consumers' lock only.
+// With `threaded` false it is a plain list, without the stub: head_ and tail_ are its ends, null when it is empty.
 #pragma once
 
 #include <atomic>
@@ -22,24 +23,51 @@ class CompletionQueue {
         std::atomic<Node*> next{nullptr};
     };
 
-    explicit CompletionQueue(bool threaded) noexcept : consumer_(threaded), threaded_(threaded) {}
+    explicit CompletionQueue(bool threaded) noexcept
+        : tail_(threaded ? &stub_ : nullptr),
+          head_(threaded ? &stub_ : nullptr),
+          consumer_(threaded),
+          threaded_(threaded) {}
     CompletionQueue(const CompletionQueue&) = delete;
     CompletionQueue& operator=(const CompletionQueue&) = delete;
 
     void push(Node& node) noexcept {
-        add(pushed_, 1);
-        link(node);
+        if (threaded_) {
+            pushed_.fetch_add(1, std::memory_order_release);
+            link(node);
+            return;
+        }
+        node.next.store(nullptr, std::memory_order_relaxed);
+        Node* last = tail_.load(std::memory_order_relaxed);
+        tail_.store(&node, std::memory_order_relaxed);
+        if (last == nullptr) {
+            head_ = &node;
+        } else {
+            last->next.store(&node, std::memory_order_relaxed);
+        }
+        count_one(pushed_);
     }
 
     // The oldest node, or null: empty, or a push is half done.
     Node* pop() noexcept {
+        if (!threaded_) {
+            Node* node = head_;
+            if (node != nullptr) {
+                head_ = node->next.load(std::memory_order_relaxed);
+                if (head_ == nullptr) {
+                    tail_.store(nullptr, std::memory_order_relaxed);
+                }
+                count_one(popped_);
+            }
+            return node;
+        }
         if (empty()) {
             return nullptr;
         }
         consumer_.lock();
         Node* node = take();
         if (node != nullptr) {
-            add(popped_, 1);
+            count_one(popped_);
         }
         consumer_.unlock();
         return node;
@@ -52,23 +80,14 @@ class CompletionQueue {
     bool empty() const noexcept { return count() == 0; }
 
  private:
-    void add(std::atomic<std::uint32_t>& counter, std::uint32_t n) noexcept {
-        if (threaded_) {
-            counter.fetch_add(n, std::memory_order_release);
-        } else {
-            counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-        }
+    // Of a counter that nobody else writes now.
+    static void count_one(std::atomic<std::uint32_t>& counter) noexcept {
+        counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
     void link(Node& node) noexcept {
         node.next.store(nullptr, std::memory_order_relaxed);
-        Node* before;
-        if (threaded_) {
-            // Release publishes the node's content; acquire orders against the consumer that reuses the stub.
-            before = tail_.exchange(&node, std::memory_order_acq_rel);
-        } else {
-            before = tail_.load(std::memory_order_relaxed);
-            tail_.store(&node, std::memory_order_relaxed);
-        }
+        // Release publishes the node's content; acquire orders against the consumer that reuses the stub.
+        Node* before = tail_.exchange(&node, std::memory_order_acq_rel);
         before->next.store(&node, std::memory_order_release);
     }
     Node* take() noexcept {
@@ -97,9 +116,9 @@ class CompletionQueue {
         return nullptr;
     }
 
-    std::atomic<Node*> tail_{&stub_};
+    std::atomic<Node*> tail_;
     std::atomic<std::uint32_t> pushed_{0};
-    alignas(64) Node* head_ = &stub_;
+    alignas(64) Node* head_;
     std::atomic<std::uint32_t> popped_{0};
     util::OptionalLock consumer_;
     const bool threaded_;

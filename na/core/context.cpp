@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "na/util/config.hpp"
+#include "na/util/copy.hpp"
 #include "na/util/log.hpp"
 
 namespace na::inline impl {
@@ -31,6 +32,7 @@ Context::Context(Class& cls, std::uint8_t id)
     : cls_(cls),
       id_(id),
       no_retry_(cls.info().no_retry),
+      matched_here_(!cls.caps().matches[0] && !cls.caps().matches[1] && !cls.caps().watches_receives),
       lock_(cls.threaded()),
       match_({.max_unexpected = cls.max_message(Lane::unexpected),
               .max_expected = cls.max_message(Lane::expected),
@@ -140,42 +142,46 @@ Status Context::post(Operation& op, Address& peer, Counter& counter) noexcept {
     counter.add();
     op.address_ = &peer;
     op.peer = &peer.peer();
-    Posted answer = Posted::again();
-    if (!retry_.blocks(&peer)) [[likely]] {
-        op.set_state(State::posted);
-        answer = to_plugin(op);
+    const Posted answer = retry_.blocks(&peer) ? Posted::again() : to_plugin(op);
+    if (answer.what == Posted::What::done) {
+        end(op, Outcome{.status = Status::success, .size = op.length});
+        return Status::success;
     }
+    return not_gone(op, answer, Hold::address);
+}
+
+// What the plugin, or those that wait for it, left to be done for a post. The lock is held.
+Status Context::not_gone(Operation& op, Posted answer, Hold hold) noexcept {
+    const auto keep = [&](State state) {
+        op.set_state(state);
+        op.referenced_ = hold == Hold::address;
+        if (op.referenced_) {
+            op.address_->ref();
+        }
+    };
     switch (answer.what) {
-        case Posted::What::done:
-            end(op, Outcome{.status = Status::success, .size = op.length});
-            return Status::success;
         case Posted::What::pending:
-            peer.ref();
-            op.referenced_ = true;
+            keep(State::posted);
             ++posted_;
             return Status::success;
         case Posted::What::again:
             counters_.retries.add();
             if (no_retry_) {
-                op.set_state(State::idle);
                 return Status::again;
             }
-            peer.ref();
-            op.referenced_ = true;
-            op.set_state(State::queued);
+            keep(State::queued);
             if (!retry_.push(op)) {
-                unposted(op, true);
+                unposted(op, op.referenced_);
                 return Status::nomem;
             }
             if (lock_.enabled()) {
                 waiter_.wake_sleepers();  // a sleeping thread has to retry it
             }
             return Status::success;
-        case Posted::What::failed:
-            op.set_state(State::idle);
-            return answer.status;
+        case Posted::What::done:
+        case Posted::What::failed: break;
     }
-    return Status::fault;
+    return answer.status;
 }
 
 void Context::unposted(Operation& op, bool referenced) noexcept {
@@ -218,7 +224,12 @@ Status Context::recv_unexpected(Operation& op, void* buffer, std::size_t size, p
     op.peer = nullptr;
     op.address_ = nullptr;
     const std::lock_guard guard(lock_);
-    if (!cls_.caps().matches[0]) {
+    return receive_unexpected(op);
+}
+
+// Of a filled-in operation, with the lock held.
+Status Context::receive_unexpected(Operation& op) noexcept {
+    if (!cls_.caps().matches[0]) [[likely]] {
         match_.post_unexpected(op);
         if (match_.room()) [[unlikely]] {
             waiter_.wake_sleepers();
@@ -273,6 +284,11 @@ Status Context::recv_expected(Operation& op, Address& from, std::uint8_t source_
     const std::lock_guard guard(lock_);
     from.ref();
     op.referenced_ = true;
+    return receive_expected(op);
+}
+
+// The same.
+Status Context::receive_expected(Operation& op) noexcept {
     if (!cls_.caps().matches[1]) [[likely]] {
         if (cls_.caps().watches_receives) {
             plugin_->awaits(op, true);
@@ -405,22 +421,13 @@ void Context::end_matched(void* context, Operation& op, const Outcome& outcome) 
 
 // --- progress --------------------------------------------------------------------------------------------------------
 
-std::size_t Context::poll() noexcept {
-    if (!lock_.try_lock()) {
-        return 0;
-    }
-    waiter_.disarm();
-    match_.begin_poll();
-    const std::size_t events = plugin_->progress();
-    if (!retry_.empty()) [[unlikely]] {
+void Context::after_poll() noexcept {
+    if (!retry_.empty()) {
         retry();
     }
-    if (match_.backlog()) [[unlikely]] {
+    if (match_.backlog()) {
         match_.deliver_held();
     }
-    lock_.unlock();
-    cls_.reap();
-    return events;
 }
 
 void Context::leave() noexcept {
@@ -469,6 +476,11 @@ void Context::drop_unmatched_expected() noexcept {
     match_.hold_expected(false);
 }
 
+void Context::take_latest_receive() noexcept {
+    const std::lock_guard guard(lock_);
+    match_.latest_first(true);
+}
+
 std::vector<plugin::Stat> Context::stats() {
     const std::lock_guard guard(lock_);
     std::vector<plugin::Stat> list = {
@@ -490,6 +502,39 @@ std::vector<plugin::Stat> Context::stats() {
         plugin_->stats(list);
     }
     return list;
+}
+
+// --- arrival ---------------------------------------------------------------------------------------------------------
+
+template <bool is_short>
+[[gnu::always_inline]] inline bool Context::deliver_now(Lane lane, plugin::Peer& peer, std::uint32_t tag,
+                                                        std::span<const std::byte> bytes) noexcept {
+    Address& source = *Address::of(peer);
+    Operation* op = lane == Lane::unexpected ? match_.take_unexpected(bytes.size())
+                                             : match_.take_expected(source, tag, bytes.size());
+    if (op == nullptr) [[unlikely]] {
+        return deliver_otherwise(lane, peer, tag, bytes);
+    }
+    if constexpr (is_short) {
+        util::copy_line(op->buffer, bytes.data(), bytes.size());
+    } else {
+        util::copy_small(op->buffer, bytes.data(), bytes.size());
+    }
+    counters_.receives.add();
+    Address* sender = nullptr;
+    if (lane == Lane::unexpected) {
+        source.ref();
+        sender = &source;
+    } else if (!matched_here_ || op->referenced_) [[unlikely]] {
+        unawait(*op);
+    }
+    op->set_state(State::idle);
+    op->handler(*op, Outcome{.status = Status::success,
+                             .size = bytes.size(),
+                             .source = sender,
+                             .tag = tag,
+                             .data = op->buffer});
+    return true;
 }
 
 // --- Sink ------------------------------------------------------------------------------------------------------------
@@ -520,6 +565,32 @@ plugin::Arrival* Context::arrive_in_parts(Lane lane, plugin::Peer& source, std::
 
 void Context::finish(plugin::Arrival* arrival, Status status) {
     match_.finish(*static_cast<Landing*>(arrival), status);
+}
+
+// As arrive() and finish(), for a receive that is there and has room: it need not be noted what is being written where, and
+// only a request's source has to be held for longer than this. Twice, so that the short ones need no more than they do.
+bool Context::deliver(Lane lane, plugin::Peer& peer, std::uint32_t tag, std::span<const std::byte> bytes) {
+    return bytes.size() <= kShort ? deliver_now<true>(lane, peer, tag, bytes) : deliver_long(lane, peer, tag, bytes);
+}
+
+bool Context::deliver_long(Lane lane, plugin::Peer& peer, std::uint32_t tag, std::span<const std::byte> bytes) noexcept {
+    return deliver_now<false>(lane, peer, tag, bytes);
+}
+
+bool Context::deliver_otherwise(Lane lane, plugin::Peer& peer, std::uint32_t tag,
+                                std::span<const std::byte> bytes) noexcept {
+    return plugin::Sink::deliver(lane, peer, tag, bytes);
+}
+
+// An expected receive has got its message.
+void Context::unawait(Operation& op) noexcept {
+    if (cls_.caps().watches_receives && plugin_ != nullptr) {
+        plugin_->awaits(op, false);
+    }
+    if (op.referenced_) {
+        op.referenced_ = false;
+        op.address_->unref();
+    }
 }
 
 plugin::Peer* Context::source(std::span<const std::byte> identity) {

@@ -63,7 +63,20 @@ class Context final : public plugin::Sink {
     // --- progress ------------------------------------------------------------------------------------------------
     // Polls once; returns the number of events. When another thread is polling: 0 at once. Who stops polling while other
     // threads may sleep on wait_fd() or in wait() calls leave() then.
-    std::size_t poll() noexcept;
+    std::size_t poll() noexcept {
+        if (!lock_.try_lock()) {
+            return 0;
+        }
+        waiter_.disarm();
+        match_.begin_poll();
+        const std::size_t events = plugin_->progress();
+        if (!retry_.empty() || match_.backlog()) [[unlikely]] {
+            after_poll();
+        }
+        lock_.unlock();
+        cls_.reap();
+        return events;
+    }
     void leave() noexcept;
     // Descriptor to sleep on after arm() said true; -1: cannot sleep (NA_NO_BLOCK, or the plugin cannot).
     int wait_fd() const noexcept { return waiter_.fd(); }
@@ -102,6 +115,9 @@ class Context final : public plugin::Sink {
     // Expected messages without a posted receive are dropped instead of held: for users who always post first, such as the
     // RPC layer, where they can only be answers to calls that were canceled.
     void drop_unmatched_expected() noexcept;
+    // Of several unexpected receives the one posted last takes the next message, instead of the first: for users to whom all
+    // are the same, so that few of them are in use, and in the caches.
+    void take_latest_receive() noexcept;
 
     // For users of the C API: completions whose callbacks trigger() runs. Other users of the core need not use it.
     CompletionQueue& completions() noexcept { return completions_; }
@@ -114,6 +130,7 @@ class Context final : public plugin::Sink {
     plugin::Arrival* arrive(Lane lane, plugin::Peer& source, std::uint32_t tag, std::size_t size) override;
     plugin::Arrival* arrive_in_parts(Lane lane, plugin::Peer& source, std::uint32_t tag, std::size_t size) override;
     void finish(plugin::Arrival* arrival, Status status) override;
+    bool deliver(Lane lane, plugin::Peer& source, std::uint32_t tag, std::span<const std::byte> bytes) override;
     plugin::Peer* source(std::span<const std::byte> identity) override;
     void release(plugin::Peer& peer) override;
     void peer_lost(plugin::Peer& peer, Status why) override;
@@ -122,6 +139,7 @@ class Context final : public plugin::Sink {
 
  private:
     friend class Class;
+    friend class Posting;
     Context(Class& cls, std::uint8_t id);
 
     Status check_message(const Operation& op, Lane lane, const void* buffer, std::size_t size) const noexcept;
@@ -129,11 +147,23 @@ class Context final : public plugin::Sink {
                          std::uint64_t remote_offset, std::uint64_t size, Address& peer,
                          std::uint8_t target_id) noexcept;
     Status post(Operation& op, Address& peer, Counter& counter) noexcept;
+    enum class Hold : bool { none, address };
+    Status not_gone(Operation& op, plugin::Posted answer, Hold hold) noexcept;
+    Status receive_expected(Operation& op) noexcept;
+    Status receive_unexpected(Operation& op) noexcept;
     Status post_receive(Operation& op) noexcept;
     plugin::Posted to_plugin(Operation& op) noexcept;
     void end(Operation& op, const Outcome& outcome) noexcept;
     void unposted(Operation& op, bool referenced) noexcept;
+    // Bytes that are copied without a call.
+    static constexpr std::size_t kShort = 64;
+    template <bool is_short>
+    bool deliver_now(Lane lane, plugin::Peer& peer, std::uint32_t tag, std::span<const std::byte> bytes) noexcept;
+    bool deliver_long(Lane lane, plugin::Peer& peer, std::uint32_t tag, std::span<const std::byte> bytes) noexcept;
+    bool deliver_otherwise(Lane lane, plugin::Peer& peer, std::uint32_t tag, std::span<const std::byte> bytes) noexcept;
+    void unawait(Operation& op) noexcept;
     void retry() noexcept;
+    void after_poll() noexcept;
     bool arm_plugin() noexcept;
     void drop(plugin::Peer& peer) noexcept;  // with the lock held
     static void end_matched(void* context, Operation& op, const Outcome& outcome) noexcept;
@@ -141,6 +171,7 @@ class Context final : public plugin::Sink {
     Class& cls_;
     const std::uint8_t id_;
     const bool no_retry_;
+    const bool matched_here_;        // both lanes, and the plugin does not want to know of receives
     util::OptionalLock lock_;
     std::unique_ptr<plugin::Context> plugin_;
     MatchQueue match_;

@@ -11,11 +11,6 @@ constexpr std::size_t kFirstBuckets = 256;
 // Parts of a multi-receive buffer start at such offsets, so that users may cast what they get.
 constexpr std::size_t kPartAlignment = 16;
 
-std::size_t hash(const Address* source, std::uint32_t tag) noexcept {
-    const auto p = reinterpret_cast<std::uintptr_t>(source) >> 4;
-    return (p ^ tag) * 0x9e3779b97f4a7c15ULL >> 20;
-}
-
 bool takes(const Operation& op, const Address* source, std::uint32_t tag) noexcept {
     return op.tag == tag && op.peer == &source->peer();
 }
@@ -44,10 +39,6 @@ MatchQueue::~MatchQueue() {
     }
 }
 
-MatchQueue::Bucket& MatchQueue::bucket(const Address* source, std::uint32_t tag) noexcept {
-    return buckets_[hash(source, tag) & (bucket_count_ - 1)];
-}
-
 void MatchQueue::grow() noexcept {
     const std::size_t old_count = bucket_count_;
     std::unique_ptr<Bucket[]> bigger(new (std::nothrow) Bucket[old_count * 4]);
@@ -67,16 +58,6 @@ void MatchQueue::grow() noexcept {
 }
 
 // --- posting ---------------------------------------------------------------------------------------------------------
-
-void MatchQueue::post_unexpected(Operation& op) noexcept {
-    ++posted_count_;
-    op.used_ = 0;
-    op.exhausted_ = false;
-    op.set_state(Operation::State::matching);
-    unexpected_.push_back(op);
-    made_room();
-    deliver_held();
-}
 
 // The first receive that can take a message.
 Operation* MatchQueue::taker() noexcept {
@@ -114,15 +95,8 @@ bool MatchQueue::deliverable() noexcept {
     return false;
 }
 
-void MatchQueue::post_expected(Operation& op) noexcept {
-    if (expected_count_ > bucket_count_ * 2) {
-        grow();
-    }
-    Bucket& b = bucket(op.address_, op.tag);
-    ++posted_count_;
-    ++expected_count_;
-    op.set_state(Operation::State::matching);
-    b.receives.push_back(op);
+// A message for a receive that has just been posted.
+void MatchQueue::deliver_held(Bucket& b, Operation& op) noexcept {
     for (Held* held = b.messages.front(); held != nullptr; held = b.messages.next(*held)) {
         if (held->complete && takes(op, held->source, held->got_tag)) {
             deliver(*held, op);

@@ -8,6 +8,7 @@
 // Guarded by the context's lock.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -38,9 +39,62 @@ class MatchQueue {
     MatchQueue(const MatchQueue&) = delete;
     MatchQueue& operator=(const MatchQueue&) = delete;
 
-    void post_unexpected(Operation& op) noexcept;  // single or multi
-    void post_expected(Operation& op) noexcept;
+    void post_unexpected(Operation& op) noexcept {  // single or multi
+        ++posted_count_;
+        op.used_ = 0;
+        op.exhausted_ = false;
+        op.set_state(Operation::State::matching);
+        if (latest_first_) {
+            unexpected_.push_front(op);
+        } else {
+            unexpected_.push_back(op);
+        }
+        made_room();
+        if (!held_unexpected_.empty()) [[unlikely]] {
+            deliver_held();
+        }
+    }
+    void post_expected(Operation& op) noexcept {
+        if (expected_count_ > bucket_count_ * 2) [[unlikely]] {
+            grow();
+        }
+        Bucket& b = bucket(op.address_, op.tag);
+        ++posted_count_;
+        ++expected_count_;
+        op.set_state(Operation::State::matching);
+        b.receives.push_back(op);
+        if (!b.messages.empty()) [[unlikely]] {
+            deliver_held(b, op);
+        }
+    }
     void cancel(Operation& op) noexcept;  // state matching
+    // Of unexpected receives, each as good as the other to their owner, the latest first: it is in the caches.
+    void latest_first(bool latest) noexcept { latest_first_ = latest; }
+
+    // For a whole message of `size` bytes that is there: the receive that takes it, out of the queue, for the caller to
+    // fill and to end. Null: not as simple as that, see arrive().
+    Operation* take_unexpected(std::size_t size) noexcept {
+        Operation* op = unexpected_.front();
+        if (op == nullptr || op->kind != OpKind::recv_unexpected || size > op->length || size > limits_.max_unexpected ||
+            !held_unexpected_.empty()) [[unlikely]] {
+            return nullptr;
+        }
+        Receives::remove(*op);
+        --posted_count_;
+        return op;
+    }
+    Operation* take_expected(const Address& source, std::uint32_t tag, std::size_t size) noexcept {
+        Bucket& b = bucket(&source, tag);
+        Operation* op = b.receives.front();
+        if (op == nullptr || op->tag != tag || op->address_ != &source || size > op->length ||
+            size > limits_.max_expected || !b.messages.empty()) [[unlikely]] {
+            return nullptr;
+        }
+        Receives::remove(*op);
+        --posted_count_;
+        --expected_count_;
+        return op;
+    }
 
     // `whole`: the bytes follow at once. Otherwise the message is held until it is finished, and no receive is taken.
     Landing* arrive(Lane lane, Address& source, std::uint32_t tag, std::size_t size, bool whole = true) noexcept;
@@ -80,8 +134,15 @@ class MatchQueue {
         Messages messages;
     };
 
-    Bucket& bucket(const Address* source, std::uint32_t tag) noexcept;
+    static std::size_t hash(const Address* source, std::uint32_t tag) noexcept {
+        const auto p = reinterpret_cast<std::uintptr_t>(source) >> 4;
+        return (p ^ tag) * 0x9e3779b97f4a7c15ULL >> 20;
+    }
+    Bucket& bucket(const Address* source, std::uint32_t tag) noexcept {
+        return buckets_[hash(source, tag) & (bucket_count_ - 1)];
+    }
     void grow() noexcept;
+    void deliver_held(Bucket& b, Operation& op) noexcept;
     Held* hold(Lane lane, Address& source, std::uint32_t tag, std::size_t size, Landing::Kind kind) noexcept;
     void unlink(Held& held) noexcept;
     void discard(Held* held) noexcept;
@@ -127,6 +188,7 @@ class MatchQueue {
     std::uint64_t landing_count_ = 0;  // messages being written into receives
     std::uint64_t expected_count_ = 0;
     bool hold_expected_ = true;
+    bool latest_first_ = false;
 };
 
 }  // namespace na::inline impl

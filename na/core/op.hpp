@@ -67,6 +67,7 @@ class Operation : public Op, public Landing {
 
  private:
     friend class Context;
+    friend class Posting;
     friend class MatchQueue;
     friend class RetryQueue;
     friend class Class;

@@ -174,15 +174,7 @@ bool Engine::deliver(Link& link, Lane lane, std::uint32_t tag, std::span<const s
         sink_.dropped("a message of a peer that there is no room to know");
         return true;
     }
-    plugin::Arrival* arrival = sink_.arrive(lane, *link.peer, tag, bytes.size());
-    if (arrival == nullptr) {
-        return false;
-    }
-    if (arrival->data != nullptr) {
-        std::memcpy(arrival->data, bytes.data(), bytes.size());
-    }
-    sink_.finish(arrival, Status::success);
-    return true;
+    return sink_.deliver(lane, *link.peer, tag, bytes);
 }
 
 void Engine::deliver_held(Link& link) {

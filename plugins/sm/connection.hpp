@@ -41,6 +41,7 @@ class Connection {
                const Geometry& geometry, bool outgoing, std::uint8_t remote_context);
 
     // --- out (post.cpp) ---
+    bool send_inline(const Op& op) noexcept;
     plugin::Posted send(Op& op) noexcept;
 
     // --- out, step by step (stream.cpp) ---
@@ -63,7 +64,16 @@ class Connection {
 
     // --- notice (notify.cpp) ---
     // After something was published: tells the peer, if it does not look by itself.
-    void notify() noexcept;
+    void notify() noexcept {
+        full_fence();
+        if (!tx_.consumer_polls()) [[unlikely]] {
+            mark_ready();
+        }
+        const std::uint32_t sleep = peer_sleep_->load(std::memory_order_relaxed);
+        if ((sleep & 1) != 0) [[unlikely]] {
+            knock(sleep);
+        }
+    }
     // Knocks if the peer sleeps.
     void notify_sleeper() noexcept;
     void want_credit(bool want) noexcept { tx_.want_credit(want); }
@@ -125,7 +135,7 @@ class Connection {
     std::vector<std::uint64_t> granted;  // allocations of ours that the peer mapped
 
  private:
-    enum class Step { taken, later, bad };
+    enum class Step : std::uint8_t { taken, later, bad, other };
     enum class Blocked : std::uint8_t { no, credit, attach, slot };
     enum class Use : std::uint8_t { none, iov, put, get, message, discard };
     // An operation of ours that waits for the peer.
@@ -159,14 +169,21 @@ class Connection {
     bool offer(Op& op) noexcept;
     void acknowledge(unsigned slot, Status status) noexcept;
     void complete(Op& op, Status status) noexcept;
+    void mark_ready() noexcept;
     void knock(std::uint32_t sleep) noexcept;
     void gave_back() noexcept;
-    void give_back(std::uint32_t lines) noexcept;
+    void give_back(std::uint32_t lines) noexcept {
+        if (rx_.consume(lines)) [[unlikely]] {
+            gave_back();
+        }
+    }
     void give_back_buffer() noexcept;
     bool adopt(Lane lane) noexcept;
 
-    Step take() noexcept;
+    Step take(const Head& head) noexcept;
+    Step take_line(const Head& head) noexcept;
     Step take_inline(const Head& head) noexcept;
+    void finish_receiving(Step step, std::size_t taken, unsigned budget) noexcept;
     Step take_inject(const Head& head) noexcept;
     Step take_iov(const Head& head) noexcept;
     Step take_bounce(const Head& head) noexcept;

@@ -118,18 +118,22 @@ class Context final : public plugin::Context {
     };
 
     Context(Domain& domain, std::uint8_t id, plugin::Sink& sink);
+    plugin::Posted send_other(Op& op) noexcept;
     Status set_up(Error& error);
 
     // progress.cpp
     std::size_t full_poll() noexcept;
+    std::size_t busy_poll(Hot* from) noexcept;
     // Polls so far, about.
     std::uint32_t polls() const noexcept { return polls_ + (clock_every_ - countdown_); }
-    std::size_t receive_hot(Hot& hot) noexcept;
+    std::size_t receive_hot(Hot* from) noexcept;
+    std::size_t receive_from(Hot& hot) noexcept;
     std::size_t receive_cold(Connection& connection) noexcept;
     std::size_t receive_ready() noexcept;
     std::size_t sweep(std::uint32_t count) noexcept;
     void heat(Connection& connection) noexcept;
     void cool(Connection& connection) noexcept;
+    void cool_idle() noexcept;
     std::size_t chores() noexcept;
     std::size_t tick() noexcept;
 

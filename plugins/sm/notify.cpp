@@ -18,23 +18,20 @@
 
 namespace na::sm {
 
-void Connection::notify() noexcept {
-    full_fence();
-    if (!tx_.consumer_polls() && peer_ready_ != nullptr) [[unlikely]] {
-        const std::uint64_t bit = std::uint64_t{1} << (peer_bit_ % 64);
-        const std::uint64_t word = std::uint64_t{1} << (peer_bit_ / 64);
-        auto& leaf = peer_ready_->leaf[peer_bit_ / 64];
-        auto& summary = peer_ready_->summary;
-        // Both bits still set: the consumer has yet to take them, and looks at the ring after that.
-        if ((leaf.load(std::memory_order_relaxed) & bit) == 0 ||
-            (summary.load(std::memory_order_relaxed) & word) == 0) {
-            leaf.fetch_or(bit, std::memory_order_seq_cst);
-            summary.fetch_or(word, std::memory_order_seq_cst);
-        }
+// The peer does not look at this ring by itself.
+void Connection::mark_ready() noexcept {
+    if (peer_ready_ == nullptr) {
+        return;
     }
-    const std::uint32_t sleep = peer_sleep_->load(std::memory_order_relaxed);
-    if ((sleep & 1) != 0) [[unlikely]] {
-        knock(sleep);
+    const std::uint64_t bit = std::uint64_t{1} << (peer_bit_ % 64);
+    const std::uint64_t word = std::uint64_t{1} << (peer_bit_ / 64);
+    auto& leaf = peer_ready_->leaf[peer_bit_ / 64];
+    auto& summary = peer_ready_->summary;
+    // Both bits still set: the consumer has yet to take them, and looks at the ring after that.
+    if ((leaf.load(std::memory_order_relaxed) & bit) == 0 ||
+        (summary.load(std::memory_order_relaxed) & word) == 0) {
+        leaf.fetch_or(bit, std::memory_order_seq_cst);
+        summary.fetch_or(word, std::memory_order_seq_cst);
     }
 }
 
@@ -58,12 +55,6 @@ void Connection::knock(std::uint32_t sleep) noexcept {
     // EAGAIN: the socket is full of knocks. Broken: the hang-up will be seen.
     if (::send(socket.get(), &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN) {
         context.events_soon();
-    }
-}
-
-void Connection::give_back(std::uint32_t lines) noexcept {
-    if (rx_.consume(lines)) [[unlikely]] {
-        gave_back();
     }
 }
 

@@ -16,12 +16,38 @@ struct InjectMessage {
     Inject inject;
 };
 static_assert(sizeof(InjectMessage) == 16);
+constexpr std::size_t kFirstLine = kLinePayload - sizeof(Head);
 
 }  // namespace
 
+// The usual message is small, and there is room: it is in the ring, or nothing has happened.
+[[gnu::always_inline]] inline bool Connection::send_inline(const Op& op) noexcept {
+    const std::size_t lane = op.kind == OpKind::send_expected ? 1 : 0;
+    const std::size_t size = op.length;
+    if (size > kFirstLine || size > peer_max_[lane] || state != State::open ||
+        lane_busy_[lane] != 0 || !tx_.room_seen()) [[unlikely]] {
+        return false;
+    }
+    tx_.write_line(Head{Kind::inline_message, static_cast<std::uint8_t>(lane),
+                        static_cast<std::uint16_t>(size), op.tag},
+                   op.buffer, size);
+    ++context.counters().inline_messages;
+    sent_unexpected |= lane == 0;
+    notify();
+    return true;
+}
+
 Posted Context::send(Op& op) {
     Connection* c = static_cast<Peer*>(op.peer)->link(id_).to(op.target_id);
-    if (c == nullptr) [[unlikely]] {
+    if (c == nullptr || !c->send_inline(op)) [[unlikely]] {
+        return send_other(op);
+    }
+    return Posted::done();
+}
+
+Posted Context::send_other(Op& op) noexcept {
+    Connection* c = static_cast<Peer*>(op.peer)->link(id_).to(op.target_id);
+    if (c == nullptr) {
         const Posted answer = connect(static_cast<Peer&>(*op.peer), op.target_id, c);
         if (c == nullptr) {
             return answer;
@@ -46,7 +72,9 @@ Posted Connection::send(Op& op) noexcept {
         return Posted::failed(Status::msgsize);
     }
     if (op.length <= kInlineBytes) {
-        if (!tx_.room(lines_for(sizeof(Head) + op.length))) [[unlikely]] {
+        const std::uint32_t lines =
+            op.length <= kFirstLine ? 1 : lines_for(sizeof(Head) + op.length);
+        if (!tx_.room(lines)) [[unlikely]] {
             return starve();
         }
         tx_.write(Head{Kind::inline_message, static_cast<std::uint8_t>(lane),

@@ -22,37 +22,43 @@ constexpr std::uint32_t kMaxClockEvery = 256;
 constexpr std::uint32_t kSweepStep = 64;
 // A hot ring may be displaced when it had nothing for so many polls.
 constexpr std::uint32_t kIdlePolls = 64;
+// One that had nothing for so many is not polled any more.
+constexpr std::uint32_t kColdPolls = 1 << 14;
 
 }  // namespace
 
-// The poll that finds nothing is the one that must be short: everything else is out of line.
+// What is rare is out of line; and the poll that finds nothing looks at one word for each thing
+// that there may be.
 std::size_t Context::progress() {
     if (--countdown_ == 0 || chores_ != 0) [[unlikely]] {
         return full_poll();
     }
-    for (const Hot* hot = hot_; hot != hot_end_; ++hot) {
-        if (hot->word->load(std::memory_order_acquire) == hot->expected) {
-            return full_poll();
-        }
+    Hot* hot = hot_;
+    while (hot < hot_end_ && hot->word->load(std::memory_order_acquire) != hot->expected) {
+        ++hot;
     }
+    if (hot == hot_end_) {
+        return ready_->summary.load(std::memory_order_relaxed) == 0 ? 0 : full_poll();
+    }
+    return busy_poll(hot);
+}
+
+std::size_t Context::busy_poll(Hot* from) noexcept {
+    std::size_t events = receive_hot(from);
     if (ready_->summary.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-        return full_poll();
+        events += receive_ready();
     }
-    return 0;
+    if (chores_ != 0) [[unlikely]] {
+        events += chores();
+    }
+    return events;
 }
 
 std::size_t Context::full_poll() noexcept {
-    std::size_t events = 0;
     if ((chores_ & kArmed) != 0) [[unlikely]] {
         disarm();
     }
-    // A ring may leave the list, which moves another one to its place: that one is polled next
-    // time.
-    for (Hot* hot = hot_; hot < hot_end_; ++hot) {
-        if (hot->word->load(std::memory_order_acquire) == hot->expected) {
-            events += receive_hot(*hot);
-        }
-    }
+    std::size_t events = receive_hot(hot_);
     if (ready_->summary.load(std::memory_order_relaxed) != 0) [[unlikely]] {
         events += receive_ready();
     }
@@ -65,9 +71,20 @@ std::size_t Context::full_poll() noexcept {
     return events;
 }
 
-std::size_t Context::receive_hot(Hot& hot) noexcept {
+// A ring may leave the list, which moves another one to its place: that one is polled next time.
+inline std::size_t Context::receive_hot(Hot* from) noexcept {
+    std::size_t events = 0;
+    for (Hot* hot = from; hot < hot_end_; ++hot) {
+        if (hot->word->load(std::memory_order_acquire) == hot->expected) {
+            events += receive_from(*hot);
+        }
+    }
+    return events;
+}
+
+inline std::size_t Context::receive_from(Hot& hot) noexcept {
     const std::size_t n = hot.connection->receive(kBudget);
-    if (n == 0) {
+    if (n == 0) [[unlikely]] {
         return 0;  // its first line only, or no room for it: still what we watch
     }
     hot.word = hot.connection->rx().word();
@@ -86,7 +103,7 @@ std::size_t Context::receive_cold(Connection& c) noexcept {
             look_again(c);  // it has had its turn, and there is more
             return 0;
         }
-        return receive_hot(hot);
+        return receive_from(hot);
     }
     const std::size_t n = c.receive(kBudget);
     heat(c);
@@ -162,6 +179,15 @@ void Context::cool(Connection& c) noexcept {
     }
 }
 
+// Those that have had nothing for long: their peers say when they have.
+void Context::cool_idle() noexcept {
+    for (auto i = hot_end_ - hot_; i-- > 0;) {
+        if (polls() - hot_[i].used > kColdPolls) {
+            cool(*hot_[i].connection);
+        }
+    }
+}
+
 // --- clock
 // -----------------------------------------------------------------------------------------
 
@@ -188,6 +214,7 @@ std::size_t Context::tick() noexcept {
         return 0;
     }
     std::size_t events = handle_events();
+    cool_idle();
     events += sweep(kSweepStep);
     if (freed_ != domain_.allocations().generation()) {
         tell_freed();

@@ -14,6 +14,7 @@ namespace na::sm {
 namespace {
 
 constexpr std::size_t kBody = sizeof(Head);
+constexpr std::size_t kFirstLine = kLinePayload - kBody;
 
 bool valid_lane(std::uint8_t lane) noexcept {
     return lane < kLanes;
@@ -41,6 +42,64 @@ bool may_answer(Status status, bool taken_back) noexcept {
 
 }  // namespace
 
+Connection::Step Connection::take_inline(const Head& head) noexcept {
+    const std::size_t size = head.value;
+    if (size > kInlineBytes || !valid_lane(head.aux)) [[unlikely]] {
+        return Step::bad;
+    }
+    const std::uint32_t lines = size <= kFirstLine ? 1 : lines_for(sizeof(Head) + size);
+    if (lines > 1 && !rx_.ready(lines)) [[unlikely]] {
+        // The others follow within nanoseconds, or never.
+        for (int i = 0; i < 64 && !rx_.ready(lines); ++i) {
+            util::cpu_relax();
+        }
+        if (!rx_.ready(lines)) {
+            half_ = lines;
+            return Step::later;
+        }
+    }
+    const auto lane = static_cast<Lane>(head.aux);
+    if (size > context.max_message(lane)) [[unlikely]] {
+        context.sink().dropped("a message longer than this class takes");
+        give_back(lines);
+        return Step::taken;
+    }
+    if (peer == nullptr && !adopt(lane)) [[unlikely]] {
+        return Step::bad;
+    }
+    // Bytes of several lines are put together for the core.
+    std::byte whole[kInlineBytes];
+    const std::byte* bytes = rx_.at_front(kBody);
+    if (lines > 1) {
+        rx_.copy(kBody, whole, size);
+        bytes = whole;
+    }
+    if (!context.sink().deliver(lane, *peer, head.tag, {bytes, size})) [[unlikely]] {
+        stalled_ = true;
+        return Step::later;
+    }
+    give_back(lines);
+    return Step::taken;
+}
+
+// A message of one line for which nothing is in the way, as most are. other: it is not, and nothing
+// has happened.
+[[gnu::always_inline]] inline Connection::Step Connection::take_line(const Head& head) noexcept {
+    const std::size_t size = head.value;
+    if (head.kind != Kind::inline_message || size > kFirstLine || !valid_lane(head.aux) ||
+        size > context.max_message(static_cast<Lane>(head.aux)) || peer == nullptr) [[unlikely]] {
+        return Step::other;
+    }
+    // One line is copied by the core.
+    if (!context.sink().deliver(static_cast<Lane>(head.aux), *peer, head.tag,
+                                {rx_.at_front(kBody), size})) [[unlikely]] {
+        stalled_ = true;
+        return Step::later;
+    }
+    give_back(1);
+    return Step::taken;
+}
+
 std::size_t Connection::receive(unsigned budget) noexcept {
     std::size_t taken = 0;
     Step step = Step::taken;
@@ -50,26 +109,37 @@ std::size_t Connection::receive(unsigned budget) noexcept {
         return 0;
     }
     while (taken < budget && rx_.ready()) {
-        step = take();
+        const Head head = rx_.front<Head>();
+        step = take_line(head);
         if (step != Step::taken) [[unlikely]] {
-            break;
+            if (step == Step::other) {
+                step = take(head);
+            }
+            if (step != Step::taken) {
+                break;
+            }
         }
         ++taken;
     }
     context.counters().received += taken;
-    if (step == Step::bad) [[unlikely]] {
-        context.fail(*this, bad_ != nullptr ? bad_ : "a malformed message in the ring");
-    } else if (stalled_) [[unlikely]] {
-        context.add_refused(*this);
-    } else if (taken == budget) [[unlikely]] {
-        // Also when the ring is cold: nobody will set its bit for what is in it already.
-        context.look_again(*this);
+    if (step != Step::taken || stalled_ || taken == budget) [[unlikely]] {
+        finish_receiving(step, taken, budget);
     }
     return taken;
 }
 
-Connection::Step Connection::take() noexcept {
-    const Head head = rx_.front<Head>();
+void Connection::finish_receiving(Step step, std::size_t taken, unsigned budget) noexcept {
+    if (step == Step::bad) {
+        context.fail(*this, bad_ != nullptr ? bad_ : "a malformed message in the ring");
+    } else if (stalled_) {
+        context.add_refused(*this);
+    } else if (taken == budget) {
+        // Also when the ring is cold: nobody will set its bit for what is in it already.
+        context.look_again(*this);
+    }
+}
+
+Connection::Step Connection::take(const Head& head) noexcept {
     switch (head.kind) {
         case Kind::inline_message:
             return take_inline(head);
@@ -113,44 +183,6 @@ bool Connection::adopt(Lane lane) noexcept {
     return true;
 }
 
-Connection::Step Connection::take_inline(const Head& head) noexcept {
-    const std::size_t size = head.value;
-    if (size > kInlineBytes || !valid_lane(head.aux)) [[unlikely]] {
-        return Step::bad;
-    }
-    const std::uint32_t lines = lines_for(sizeof(Head) + size);
-    if (lines > 1 && !rx_.ready(lines)) [[unlikely]] {
-        // The others follow within nanoseconds, or never.
-        for (int i = 0; i < 64 && !rx_.ready(lines); ++i) {
-            util::cpu_relax();
-        }
-        if (!rx_.ready(lines)) {
-            half_ = lines;
-            return Step::later;
-        }
-    }
-    const auto lane = static_cast<Lane>(head.aux);
-    if (size > context.max_message(lane)) [[unlikely]] {
-        context.sink().dropped("a message longer than this class takes");
-        give_back(lines);
-        return Step::taken;
-    }
-    if (peer == nullptr && !adopt(lane)) [[unlikely]] {
-        return Step::bad;
-    }
-    plugin::Arrival* a = context.sink().arrive(lane, *peer, head.tag, size);
-    if (a == nullptr) [[unlikely]] {
-        stalled_ = true;
-        return Step::later;
-    }
-    if (a->data != nullptr) {
-        rx_.copy(kBody, a->data, size);
-    }
-    give_back(lines);
-    context.sink().finish(a, Status::success);
-    return Step::taken;
-}
-
 // The buffer and length that a line names, checked. False: out of range.
 bool Connection::get_buffer(std::uint32_t& length, const std::byte*& at) const noexcept {
     const auto inject = rx_.front<Inject>(kBody);
@@ -178,16 +210,11 @@ Connection::Step Connection::take_inject(const Head& head) noexcept {
     if (peer == nullptr && !adopt(lane)) [[unlikely]] {
         return Step::bad;
     }
-    plugin::Arrival* a = context.sink().arrive(lane, *peer, head.tag, size);
-    if (a == nullptr) [[unlikely]] {
+    if (!context.sink().deliver(lane, *peer, head.tag, {from, size})) [[unlikely]] {
         stalled_ = true;
         return Step::later;
     }
-    if (a->data != nullptr) {
-        std::memcpy(a->data, from, size);
-    }
     give_back_buffer();
-    context.sink().finish(a, Status::success);
     return Step::taken;
 }
 

@@ -19,6 +19,7 @@
 
 #include <cstring>
 
+#include "na/util/copy.hpp"
 #include "plugins/sm/layout.hpp"
 
 namespace na::sm {
@@ -60,6 +61,8 @@ class Producer {
         return kRingLines - (head_ - consumed_) >= lines ||
                (refresh() && kRingLines - (head_ - consumed_) >= lines);
     }
+    // Whether one line can, as far as is known.
+    bool room_seen() const noexcept { return head_ - consumed_ < kRingLines; }
     // Looks what the consumer gave back. False: nothing new, or nonsense (then broken() says so).
     bool refresh() noexcept {
         const std::uint32_t now = consumer_->consumed.load(std::memory_order_acquire);
@@ -75,6 +78,19 @@ class Producer {
     }
     bool broken() const noexcept { return broken_; }
 
+    // The same for a message of one line.
+    template <typename HeadType>
+    void write_line(const HeadType& head, const void* data, std::size_t bytes) noexcept {
+        const std::uint32_t position = head_;
+        Line& line = at(position);
+        std::memcpy(line.payload, &head, sizeof head);
+        util::copy_line(line.payload + sizeof head, data, bytes);
+        line.sequence.store(lap(position), std::memory_order_release);
+        head_ = position + 1;
+        // These lines are in the consumer's cache: have them back before they are needed.
+        prefetch_for_write(&at(position + 1));
+        prefetch_for_write(&at(position + 2));
+    }
     // Writes a message of a head and `bytes` of data and publishes it; room() was asked.
     template <typename HeadType>
     void write(const HeadType& head, const void* data, std::size_t bytes) noexcept {
@@ -82,21 +98,24 @@ class Producer {
         Line* line = &at(head_);
         constexpr std::size_t kFirst = kLinePayload - sizeof(HeadType);
         std::memcpy(line->payload, &head, sizeof head);
-        const std::size_t first = bytes < kFirst ? bytes : kFirst;
-        if (first != 0) {
-            std::memcpy(line->payload + sizeof head, data, first);
-        }
-        line->sequence.store(lap(head_), std::memory_order_release);
-        ++head_;
-        const auto* from = static_cast<const std::byte*>(data) + first;
-        for (std::size_t left = bytes - first; left != 0;) {
-            line = &at(head_);
-            const std::size_t n = left < kLinePayload ? left : kLinePayload;
-            std::memcpy(line->payload, from, n);
+        if (bytes <= kFirst) [[likely]] {
+            util::copy_small(line->payload + sizeof head, data, bytes);
             line->sequence.store(lap(head_), std::memory_order_release);
             ++head_;
-            from += n;
-            left -= n;
+        } else {
+            std::memcpy(line->payload + sizeof head, data, kFirst);
+            line->sequence.store(lap(head_), std::memory_order_release);
+            ++head_;
+            const auto* from = static_cast<const std::byte*>(data) + kFirst;
+            for (std::size_t left = bytes - kFirst; left != 0;) {
+                line = &at(head_);
+                const std::size_t n = left < kLinePayload ? left : kLinePayload;
+                util::copy_small(line->payload, from, n);
+                line->sequence.store(lap(head_), std::memory_order_release);
+                ++head_;
+                from += n;
+                left -= n;
+            }
         }
         // These lines are in the consumer's cache: have them back before they are needed.
         prefetch_for_write(&at(head_));
@@ -174,13 +193,17 @@ class Consumer {
         asm volatile("" ::: "memory");
         return value;
     }
+    // Where the first line has its bytes from `offset` on: memory that the producer can write.
+    const std::byte* at_front(std::size_t offset) const noexcept {
+        return at(tail_).payload + offset;
+    }
     // Copies `bytes` of the message from `offset` on; ready(lines) covers them.
     void copy(std::size_t offset, void* out, std::size_t bytes) const noexcept {
         auto* to = static_cast<std::byte*>(out);
         std::uint32_t position = tail_;
         while (bytes != 0) {
             const std::size_t n = bytes < kLinePayload - offset ? bytes : kLinePayload - offset;
-            std::memcpy(to, at(position).payload + offset, n);
+            util::copy_small(to, at(position).payload + offset, n);
             to += n;
             bytes -= n;
             offset = 0;

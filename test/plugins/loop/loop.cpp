@@ -282,15 +282,9 @@ class Context final : public plugin::Context {
  private:
     bool deliver(Lane lane, const std::string& source, Message& m) {
         if (plugin::Peer* peer = sink_.source(std::as_bytes(std::span(source)))) {
-            plugin::Arrival* arrival = sink_.arrive(lane, *peer, m.tag, m.bytes.size());
-            if (arrival != nullptr) {
-                if (arrival->data != nullptr && !m.bytes.empty()) {
-                    std::memcpy(arrival->data, m.bytes.data(), m.bytes.size());
-                }
-                sink_.finish(arrival, Status::success);
-            }
+            const bool taken = sink_.deliver(lane, *peer, m.tag, m.bytes);
             sink_.release(*peer);
-            if (arrival == nullptr) {
+            if (!taken) {
                 return false;
             }
         }

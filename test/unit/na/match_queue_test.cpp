@@ -487,3 +487,61 @@ TEST_CASE("random arrivals, receives and cancels keep every peer's order", "[mat
     }
     CHECK(f.queue.empty());
 }
+
+TEST_CASE("a message that is there finds its receive at once", "[match_queue]") {
+    Fixture f;
+    TestOp a(f), b(f), small(f), multi(f, true);
+    CHECK(f.queue.take_unexpected(8) == nullptr);
+    f.post(a);
+    f.post(b);
+    CHECK(f.queue.take_unexpected(8) == &*a);
+    CHECK(f.queue.take_unexpected(5000) == nullptr);  // longer than messages may be
+    CHECK(f.queue.take_unexpected(8) == &*b);
+    CHECK(f.queue.empty());
+    f.post(small, 16);
+    CHECK(f.queue.take_unexpected(17) == nullptr);  // arrive() counts what is cut off
+    CHECK(f.queue.take_unexpected(16) == &*small);
+    multi->add_credits(1);
+    f.post_multi(multi, 8192);
+    CHECK(f.queue.take_unexpected(8) == nullptr);
+    f.queue.cancel(*multi);
+    CHECK(f.queue.empty());
+}
+
+TEST_CASE("it does not pass what came before it", "[match_queue]") {
+    Fixture f;
+    TestOp a(f), b(f), e(f), g(f);
+    Landing* first = f.begin(f.x.get(), 1);
+    f.post(a);
+    f.post(b);
+    CHECK(f.queue.take_unexpected(8) == nullptr);  // the first is still being written
+    f.finish(first);
+    CHECK(got(a, 1));
+    CHECK(f.queue.take_unexpected(8) == &*b);
+    Landing* early = f.begin(f.x.get(), 7, 8, Lane::expected);
+    f.post_expected(e, f.x.get(), 7);
+    f.post_expected(g, f.x.get(), 7);
+    CHECK(f.queue.take_expected(*f.x, 7, 8) == nullptr);
+    f.finish(early);
+    CHECK(got(e, 7));
+    CHECK(f.queue.take_expected(*f.y, 7, 8) == nullptr);
+    CHECK(f.queue.take_expected(*f.x, 8, 8) == nullptr);
+    CHECK(f.queue.take_expected(*f.x, 7, 4097) == nullptr);
+    CHECK(f.queue.take_expected(*f.x, 7, 8) == &*g);
+    CHECK(f.queue.empty());
+}
+
+TEST_CASE("the latest receive first, where that is wanted", "[match_queue]") {
+    Fixture f;
+    TestOp a(f), b(f), c(f);
+    f.queue.latest_first(true);
+    f.post(a);
+    f.post(b);
+    f.message(f.x.get(), 1);
+    CHECK(got(b, 1));
+    f.post(c);
+    f.message(f.x.get(), 2);
+    CHECK(got(c, 2));
+    f.message(f.x.get(), 3);
+    CHECK(got(a, 3));
+}

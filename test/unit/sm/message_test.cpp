@@ -510,6 +510,26 @@ TEST_CASE("message: more peers than hot rings, and rings go cold and hot") {
     CHECK(server->lost.empty());
 }
 
+TEST_CASE("message: a ring that has had nothing for long is not polled, and is heard again") {
+    Node a;
+    Node b;
+    exchange(a, b, {1}, Lane::unexpected);
+    TestOp op;
+    const auto ready_polls = [&] { return b->stat("sm_ready_polls"); };
+    const auto before = ready_polls();
+    std::size_t got = b->messages.size();
+    // Found by the ready map, not by looking at the ring: it had gone cold.
+    REQUIRE(support::until([&] { return ready_polls() >= before + 2; },
+                           [&] {
+                               for (int i = 0; i < 100'000; ++i) {
+                                   b.poll();
+                               }
+                               a.send(op, b, Lane::unexpected, 1, "hello", 5);
+                               ++got;
+                               REQUIRE(settle([&] { return b->messages.size() == got; }, a, b));
+                           }));
+}
+
 TEST_CASE("message: no system calls while both sides are awake") {
     Node a;
     Node b;

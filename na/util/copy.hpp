@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Copies of a few bytes, whose number the compiler does not know: a call of memcpy would take
+// longer than the copy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace na::util {
+
+namespace detail {
+
+// `n` is between sizeof(Word) and twice that: the first and the last word of both, which may
+// overlap.
+template <typename Word>
+void copy_ends(char* to, const char* from, std::size_t n) noexcept {
+    Word first;
+    Word last;
+    std::memcpy(&first, from, sizeof first);
+    std::memcpy(&last, from + n - sizeof last, sizeof last);
+    std::memcpy(to, &first, sizeof first);
+    std::memcpy(to + n - sizeof last, &last, sizeof last);
+}
+
+// As a vector: a structure would go through the stack.
+typedef std::uint64_t Bytes16 __attribute__((vector_size(16)));
+
+}  // namespace detail
+
+// Of memory that does not overlap, 64 bytes at most. `from` may be memory that others write: what
+// is used afterwards is the copy.
+inline void copy_line(void* to, const void* from, std::size_t n) noexcept {
+    auto* t = static_cast<char*>(to);
+    const auto* f = static_cast<const char*>(from);
+    if (n >= 16) {
+        if (n <= 32) {
+            detail::copy_ends<detail::Bytes16>(t, f, n);
+        } else {
+            detail::copy_ends<detail::Bytes16>(t, f, 32);
+            detail::copy_ends<detail::Bytes16>(t + n - 32, f + n - 32, 32);
+        }
+    } else if (n >= 8) {
+        detail::copy_ends<std::uint64_t>(t, f, n);
+    } else if (n >= 4) {
+        detail::copy_ends<std::uint32_t>(t, f, n);
+    } else if (n != 0) {
+        t[0] = f[0];
+        t[n / 2] = f[n / 2];
+        t[n - 1] = f[n - 1];
+    }
+    asm volatile("" ::: "memory");  // nothing is read again from where it came from
+}
+
+// The same for any number.
+inline void copy_small(void* to, const void* from, std::size_t n) noexcept {
+    if (n <= 64) {
+        copy_line(to, from, n);
+    } else {
+        std::memcpy(to, from, n);
+        asm volatile("" ::: "memory");
+    }
+}
+
+}  // namespace na::util
