@@ -69,6 +69,8 @@ class Address {
         net_ = std::move(net);
         sm_ = std::move(sm);
     }
+    // The same for an empty one: a reference that is the caller's.
+    void take(na::Address* part, bool sm) noexcept { (sm ? sm_ : net_).fill(part); }
     void clear() noexcept {
         net_.reset();
         sm_.reset();

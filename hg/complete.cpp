@@ -12,7 +12,20 @@ using na::Status;
 void Handle::on_response(na::Operation& op, const na::Outcome& o) noexcept {
     Handle& h = of(op);
     if (ok(o.status)) [[likely]] {
-        h.take_response(o.size);
+        h.port_->counters.responses_received.add();
+        const std::size_t headroom = h.port_->headroom(Lane::expected);
+        const std::span<std::byte> message =
+            o.size < headroom ? std::span<std::byte>{}
+                              : std::span(h.kit_->output + headroom, o.size - headroom);
+        wire::Response response;
+        if (wire::glance(message, response) && response.cookie == h.cookie_ && !h.one_way_ &&
+            message.size() - wire::kResponseSize >= h.info_.cls->offset(Lane::expected))
+            [[likely]] {
+            h.output_ = {
+                .message = message.subspan(wire::kResponseSize), .beyond = {}, .valid = true};
+        } else {
+            h.take_unusual_response(message);
+        }
     } else {
         h.answer_canceled_ = o.status == Status::canceled;
         h.note(o.status);
@@ -20,17 +33,11 @@ void Handle::on_response(na::Operation& op, const na::Outcome& o) noexcept {
     h.forward_part_ended();
 }
 
-// Checks what came into kit_->output: `size` bytes, headroom included.
-void Handle::take_response(std::size_t size) noexcept {
+void Handle::take_unusual_response(std::span<std::byte> message) noexcept {
     Counters& counters = port_->counters;
-    counters.responses_received.add();
-    const std::size_t headroom = port_->headroom(Lane::expected);
-    const std::span<std::byte> message = size < headroom
-                                             ? std::span<std::byte>{}
-                                             : std::span(kit_->output + headroom, size - headroom);
     wire::Response response;
     wire::Received received = wire::decode(message, response);
-    if (ok(received.status)) [[likely]] {
+    if (ok(received.status)) {
         const bool overflow = (response.flags & (wire::kOverflow | wire::kMoreData)) != 0;
         if (response.cookie != cookie_) {
             received = {Status::protocol_error, "a response to another request", {}};
@@ -44,7 +51,7 @@ void Handle::take_response(std::size_t size) noexcept {
                         {}};
         }
     }
-    if (!ok(received.status)) [[unlikely]] {
+    if (!ok(received.status)) {
         counters.malformed.add();
         NA_LOG_WARNING(rpc, "RPC {:#x}: {}", info_.id, received.what);
         note(received.status);
@@ -57,10 +64,10 @@ void Handle::take_response(std::size_t size) noexcept {
     }
     if (!one_way_) {
         output_ = {.message = message.subspan(wire::kResponseSize), .beyond = {}, .valid = true};
-        if ((flags_ & wire::kOverflow) != 0) [[unlikely]] {
+        if ((flags_ & wire::kOverflow) != 0) {
             counters.responses_overflow.add();
             ack_wanted_ = true;
-        } else if ((flags_ & wire::kMoreData) != 0) [[unlikely]] {
+        } else if ((flags_ & wire::kMoreData) != 0) {
             more_wanted_ = true;
         }
     }
@@ -74,16 +81,20 @@ void Handle::forward_part_ended() noexcept {
 
 // Request sent, answer there, or either failed. May run inside a handler.
 void Handle::forward_ended() noexcept {
-    if (ack_wanted_) [[unlikely]] {
+    if (!(ack_wanted_ || more_wanted_ || answer_canceled_)) [[likely]] {
+        finish(&Handle::run_forward);
+        return;
+    }
+    if (ack_wanted_) {
         defer(
             &Handle::pull_output);  // whatever the status: the target waits for the acknowledgement
         return;
     }
-    if (more_wanted_) [[unlikely]] {
+    if (more_wanted_) {
         finish(&Handle::acquire_output);
         return;
     }
-    if (answer_canceled_ && request_sent_) [[unlikely]] {
+    if (request_sent_) {
         defer(&Handle::leave_straggler);
         return;
     }
@@ -95,7 +106,7 @@ void Handle::run_forward(Completion& c) {
     const Callback callback = h.callback_;
     const Status status = h.status_.load(std::memory_order_relaxed);
     if (!ok(status)) [[unlikely]] {
-        h.output_ = {};
+        h.output_.valid = false;
     }
     if (h.input_block_ != nullptr) [[unlikely]] {
         // Without an answer the target may be reading it just now: not for another request then.

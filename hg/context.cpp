@@ -40,7 +40,6 @@ class Pace {
 // Receives are posted in small steps, as they are needed, up to the budget: a handle that is used
 // often stays in the cache, and a context that gets few requests stays small.
 constexpr std::int32_t kPostStep = 16;
-constexpr std::int32_t kPostLow = 4;
 
 }  // namespace
 
@@ -78,6 +77,7 @@ Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id, Requ
     for (const Port* port : {context->net_.get(), context->sm_.get()}) {
         if (port != nullptr) {
             port->na().drop_unmatched_expected();
+            port->na().take_latest_receive();
         }
     }
     if (const Status s = context->open_waiter(); !ok(s)) {
@@ -181,10 +181,8 @@ bool Context::post_requests(Port& port) noexcept {
     return true;
 }
 
-void Context::request_taken(Port& port) noexcept {
-    if (port.request_taken() > kPostLow) [[likely]] {
-        return;
-    }
+// The port has few receives left.
+void Context::post_more(Port& port) noexcept {
     Grow& grow = grow_[bulk::index(port.rail())];
     if (!grow.pending.exchange(true, std::memory_order_acq_rel)) {
         grow.port = &port;
@@ -300,23 +298,14 @@ void Context::end_all(Status code) {
 // --- progress
 // --------------------------------------------------------------------------------------------------------
 
-std::uint32_t Context::poll() noexcept {
-    waiter_.disarm();
-    net_->na().poll();
-    if (sm_ != nullptr) {
-        sm_->na().poll();
-    }
-    if (bulk_->runnable()) [[unlikely]] {
+std::uint32_t Context::work_off() noexcept {
+    if (bulk_->runnable()) {
         bulk_->progress();
     }
     if (!work_.empty()) {
         run_work();
     }
-    const std::uint32_t due = done_.count();
-    if (due != 0) {
-        settle();
-    }
-    return due;
+    return done_.count();
 }
 
 // What is queued while this runs waits for the next round, so that one round ends.
@@ -337,7 +326,7 @@ bool Context::arm() noexcept {
            (sm_ == nullptr || sm_->na().arm());
 }
 
-Status Context::progress(unsigned timeout_ms) noexcept {
+Status Context::progress_slowly(unsigned timeout_ms) noexcept {
     return waiter_.drive(
         timeout_ms, [this] { poll(); }, [this] { return !done_.empty(); },
         [this] { return arm(); });

@@ -88,7 +88,15 @@ class Context {
 
     // --- progress
     // ------------------------------------------------------------------------------------------------
-    na::Status progress(unsigned timeout_ms) noexcept;  // success: trigger() has something; timeout
+    // success: trigger() has something; timeout
+    na::Status progress(unsigned timeout_ms) noexcept {
+        if (timeout_ms != 0) {
+            return progress_slowly(timeout_ms);
+        }
+        const std::uint32_t due = poll();
+        leave();
+        return due != 0 ? na::Status::success : na::Status::timeout;
+    }
     // The same, but also as soon as over() is true; whoever makes it so calls wake() afterwards.
     template <typename Over>
     na::Status progress_until(unsigned timeout_ms, Over&& over) noexcept {
@@ -100,7 +108,21 @@ class Context {
     void wake() noexcept { waiter_.wake_sleepers(); }
     // One round; answers how many callbacks are due. Who stops polling while other threads may
     // sleep in progress() or on wait_fd() calls leave() then.
-    std::uint32_t poll() noexcept;
+    [[gnu::always_inline]] std::uint32_t poll() noexcept {
+        waiter_.disarm();
+        net_->na().poll();
+        if (sm_ != nullptr) {
+            sm_->na().poll();
+        }
+        std::uint32_t due = done_.count();
+        if (bulk_->runnable() || !work_.empty()) [[unlikely]] {
+            due = work_off();
+        }
+        if (due != 0) {
+            settle();
+        }
+        return due;
+    }
     void leave() noexcept {
         if (threaded_) {
             waiter_.leave([this] { return arm(); });
@@ -110,7 +132,29 @@ class Context {
     int wait_fd() const noexcept { return waiter_.fd(); }
     // Runs up to max_count callbacks, waiting for the first; answers success, or timeout (none
     // ran).
-    na::Status trigger(unsigned timeout_ms, unsigned max_count, unsigned& count);
+    na::Status trigger(unsigned timeout_ms, unsigned max_count, unsigned& count) {
+        count = 0;
+        if (max_count == 0) [[unlikely]] {
+            return na::Status::success;
+        }
+        // Without threads nobody could add anything while this one waits.
+        if (timeout_ms != 0 && threaded_ && done_.empty()) [[unlikely]] {
+            await_callback(timeout_ms);
+        }
+        do {
+            auto* due = static_cast<Completion*>(done_.pop());
+            if (due == nullptr) [[unlikely]] {
+                if (count != 0 || done_.empty()) {
+                    break;
+                }
+                na::util::cpu_relax();  // another thread is just about to add it
+                continue;
+            }
+            due->run(*due);
+            ++count;
+        } while (count < max_count);
+        return count == 0 ? na::Status::timeout : na::Status::success;
+    }
     std::uint32_t callbacks_due() const noexcept { return done_.count(); }
     // For who runs callbacks elsewhere than in trigger(): the next one, to be run exactly once by
     // its run(); null: none.
@@ -140,7 +184,10 @@ class Context {
             announce();
         }
     }
+    void await_callback(unsigned timeout_ms);
     void announce() noexcept;  // somebody who sleeps has to look
+    na::Status progress_slowly(unsigned timeout_ms) noexcept;
+    std::uint32_t work_off() noexcept;
     bool run_work() noexcept;
     bool arm() noexcept;
     bool nothing_under_way();
@@ -150,7 +197,13 @@ class Context {
     }
     na::Status open_waiter();
     bool post_requests(Port& port) noexcept;
-    void request_taken(Port& port) noexcept;  // inside handlers
+    void request_taken(Port& port) noexcept {  // inside handlers
+        if (port.request_taken() <= kPostLow) [[unlikely]] {
+            post_more(port);
+        }
+    }
+    void post_more(Port& port) noexcept;
+    static constexpr std::int32_t kPostLow = 4;
     struct Grow : Completion {
         Port* port = nullptr;
         std::atomic<bool> pending{false};

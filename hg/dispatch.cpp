@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Target: runs the user's handler of an arrived request; and what becomes of the handle afterwards.
-#include <utility>
-
+// Target: runs the user's handler of an arrived request.
 #include "hg/context.hpp"
 #include "hg/handle.hpp"
 #include "na/util/log.hpp"
@@ -21,64 +19,6 @@ void Handle::dispatch(Completion& c) {
         }
     }
     h.unref();
-}
-
-// The last reference is gone: ready for the next request.
-void Handle::recycle() noexcept {
-    if (stage() == Stage::received && !one_way_) [[unlikely]] {
-        // Nobody answered, and nobody can any more. The origin shall not wait for ever.
-        abandoned_ = true;
-        NA_LOG_WARNING(rpc, "RPC {:#x} was destroyed without a response", info_.id);
-        refs_.store(kLibraryRef, std::memory_order_relaxed);
-        stage_.store(Stage::answering, std::memory_order_release);
-        if (!ok(respond_error(Status::other_error, {}))) {
-            stage_.store(Stage::answered, std::memory_order_release);
-        }
-        unref();
-        return;
-    }
-    Context& context = *info_.context;
-    const bool looped = looped_;
-    clear_call();
-    if (data_ != nullptr && !user_data_kept_) {
-        drop_data();
-    }
-    if (registration_ != nullptr) {
-        info_.cls->registry().release(*std::exchange(registration_, nullptr), context.id());
-    }
-    source_.clear();
-    info_.addr = nullptr;
-    info_.id = 0;
-    info_.context_id = 0;
-    one_way_ = false;
-    if (std::exchange(rejected_, false)) {
-        context.rejecting_.fetch_sub(1, std::memory_order_relaxed);
-    }
-    const bool abandoned = std::exchange(abandoned_, false);
-    const bool released_early = std::exchange(input_released_, false);
-    if (released_early) {
-        port_->released_ended();
-    }
-    if (abandoned) [[unlikely]] {
-        // Some give up the reference of the response that they do not send, too.
-        Port& port = *port_;
-        drop_data();
-        if (!looped && !released_early) {
-            port.leave_budget();
-        }
-        context.handles_->set_aside(*this);
-        if (!looped) {
-            (void)context.post_requests(port);
-        }
-        return;
-    }
-    if (looped || (released_early && !port_->enter_budget())) {
-        drop_data();
-        target_ = false;
-        context.handles_->give(*this);
-        return;
-    }
-    post_request();
 }
 
 }  // namespace hg

@@ -6,6 +6,7 @@
 #include "hg/context.hpp"
 #include "hg/handle.hpp"
 #include "hg/loopback.hpp"
+#include "na/core/posting.hpp"
 #include "na/util/log.hpp"
 
 namespace hg {
@@ -74,6 +75,7 @@ Status Handle::bind(Address* addr, std::uint64_t id) {
         attach(kit);
     }
     if (addr != nullptr) {
+        to_self_ = addr->is_self();
         AddressRef::adopt(std::exchange(info_.addr, shared.release())).reset();
     }
     if (registration != nullptr) {
@@ -107,49 +109,102 @@ Status Handle::reset(Address* addr, std::uint64_t id) {
     return s;
 }
 
-Status Handle::claim() noexcept {
-    if (target_) [[unlikely]] {
+// The RPC was registered again meanwhile, or is no longer.
+Status Handle::renew_registration() noexcept {
+    if (info_.addr == nullptr || registration_ == nullptr) {
         return Status::invalid_arg;
     }
-    if (!swap_stage(Stage::idle, Stage::claimed)) [[unlikely]] {
-        return Status::busy;
+    Registration* current = info_.cls->registry().acquire(info_.id, info_.context->id());
+    if (current == nullptr) {
+        return Status::fault;
     }
-    Status s = Status::success;
-    if (info_.addr == nullptr || registration_ == nullptr) [[unlikely]] {
-        s = Status::invalid_arg;
-    } else if (!registration_->live()) [[unlikely]] {
-        // Registered again meanwhile, or no longer.
-        Registration* current = info_.cls->registry().acquire(info_.id, info_.context->id());
-        if (current == nullptr) {
-            s = Status::fault;
+    info_.cls->registry().release(*std::exchange(registration_, current), info_.context->id());
+    return Status::success;
+}
+
+// With the transport's lock held.
+inline void Handle::count_sent_request() noexcept {
+    Counters& counters = port_->counters;
+    request_sent_ = true;
+    counters.requests_sent.add();
+    if ((flags_ & wire::kOverflow) != 0) [[unlikely]] {
+        counters.requests_overflow.add();
+    }
+}
+
+// Sends the request, and posts the receive of the answer, if there will be one. Both under one
+// lock: the answer cannot be taken in between, nor can either end. After success the handle may be
+// another thread's already.
+[[gnu::always_inline]] inline Status Handle::post_forward(std::size_t size) noexcept {
+    Context& context = *info_.context;
+    // Locals: the compiler cannot know that what is written meanwhile is none of these.
+    Port& port = *port_;
+    const Kit& kit = *kit_;
+    const bool wants_answer = !one_way_ || (flags_ & (wire::kOverflow | wire::kMoreData)) != 0;
+    na::Posting::Message message{.peer = peer(),
+                                 .context_id = info_.context_id,
+                                 .tag = tag_,
+                                 .buffer = kit.input,
+                                 .size = size,
+                                 .registered = kit.region};
+    bool over = false;
+    stage_.store(Stage::in_flight, std::memory_order_release);
+    {
+        na::Posting posting(port.na());
+        // A cancel() since the handle is in flight has found nothing to cancel if it came before
+        // this lock, and then its request is visible here.
+        if (cancel_asked_.load(std::memory_order_relaxed)) [[unlikely]] {
+            note(Status::canceled);
+            over = true;
         } else {
-            info_.cls->registry().release(*std::exchange(registration_, current),
-                                          info_.context->id());
+            Status s = Status::success;
+            kit.send->handler = &Handle::on_request_sent;
+            const auto sent = posting.send(*kit.send, Lane::unexpected, message, s);
+            if (sent == na::Posting::Sent::gone) [[likely]] {
+                count_sent_request();
+            } else if (sent == na::Posting::Sent::failed) {
+                return s;
+            }
+            std::uint8_t parts = sent == na::Posting::Sent::pending ? 1 : 0;
+            if (wants_answer) [[likely]] {
+                kit.recv->handler = &Handle::on_response;
+                message.buffer = kit.output;
+                message.size = port.size(Lane::expected);
+                s = posting.recv_expected(*kit.recv, message);
+                if (ok(s)) [[likely]] {
+                    ++parts;
+                } else {
+                    note(s);  // the answer will be nobody's
+                }
+            }
+            start_parts(parts);
+            over = parts == 0;
         }
     }
-    if (!ok(s)) [[unlikely]] {
-        unclaim();
-        return s;
+    if (over) [[unlikely]] {
+        forward_ended();
+        context.settle();
     }
-    clear_call();
-    return s;
+    return Status::success;
 }
 
 Status Handle::forward(std::size_t payload, const Callback& callback, Block* beyond,
                        std::size_t beyond_size, bool more) noexcept {
-    one_way_ = registration_->one_way();
+    Port& port = *port_;
+    const Class& cls = *info_.cls;
+    const bool one_way = one_way_ = registration_->one_way();
     callback_ = callback;
-    sent_ = beyond != nullptr ? beyond_size
-                              : payload - std::min(payload, info_.cls->offset(Lane::unexpected));
-    looped_ = Loopback::wanted(*this);
+    sent_ =
+        beyond != nullptr ? beyond_size : payload - std::min(payload, cls.offset(Lane::unexpected));
+    looped_ = to_self_ && Loopback::wanted(*this);
     if (more && looped_) [[unlikely]] {
         unclaim();
         return Status::opnotsupported;
     }
-    std::uint8_t flags = one_way_ ? wire::kOneWay : 0;
+    std::uint8_t flags = one_way ? wire::kOneWay : 0;
     flags |= more ? wire::kMoreData : 0;
-    flags |= info_.cls->checksum_flags();
-    if (beyond != nullptr && !looped_) {
+    flags |= cls.checksum_flags();
+    if (beyond != nullptr && !looped_) [[unlikely]] {
         const Status s = write_overflow(input_space(), payload, *beyond, beyond_size, payload);
         if (!ok(s)) {
             unclaim();
@@ -159,21 +214,21 @@ Status Handle::forward(std::size_t payload, const Callback& callback, Block* bey
     }
     ref();
     Status s;
-    if (looped_) {
+    if (looped_) [[unlikely]] {
         s = Loopback::forward(*this, payload, beyond, beyond_size);
     } else {
         input_block_ = beyond;
-        const Port::Ticket ticket = port_->next_ticket();
+        const Port::Ticket ticket = port.next_ticket();
         tag_ = ticket.tag;
         cookie_ = ticket.cookie;
-        wire::encode(kit_->input + port_->headroom(Lane::unexpected),
+        wire::encode(kit_->input + port.headroom(Lane::unexpected),
                      wire::Request{.flags = flags,
                                    .origin_context = info_.context->id(),
-                                   .cookie = cookie_,
+                                   .cookie = ticket.cookie,
                                    .id = info_.id},
                      payload);
         flags_ = flags;
-        s = post_forward(port_->input_at() + payload);
+        s = post_forward(port.input_at() + payload);
     }
     if (!ok(s)) [[unlikely]] {
         input_block_ = nullptr;  // the caller's again
@@ -184,63 +239,10 @@ Status Handle::forward(std::size_t payload, const Callback& callback, Block* bey
     return s;
 }
 
-// Posts the receive of the answer, if there will be one, and then the send. After success the
-// handle may be another thread's already.
-Status Handle::post_forward(std::size_t size) noexcept {
-    Context& context = *info_.context;
-    na::Context& na = port_->na();
-    na::Address& to = peer();
-    const bool wants_answer = !one_way_ || (flags_ & (wire::kOverflow | wire::kMoreData)) != 0;
-    // The answer, the request, and this function, which looks once more whether it was canceled.
-    start_parts(wants_answer ? 3 : 2);
-    stage_.store(Stage::in_flight, std::memory_order_release);
-    if (wants_answer) {
-        kit_->recv->handler = &Handle::on_response;
-        const Status s = na.recv_expected(*kit_->recv, to, info_.context_id, tag_, kit_->output,
-                                          port_->size(Lane::expected), kit_->region);
-        if (!ok(s)) [[unlikely]] {
-            return s;
-        }
-    }
-    kit_->send->handler = &Handle::on_request_sent;
-    const Status s = na.send(*kit_->send, Lane::unexpected, to, info_.context_id, tag_, kit_->input,
-                             size, kit_->region);
-    if (!ok(s)) [[unlikely]] {
-        if (!wants_answer) {
-            return s;
-        }
-        note(s);
-        na.cancel(*kit_->recv);
-        (void)end_part();  // that of the send
-        if (end_part()) {
-            return s;  // the receive has ended, and nobody else knows of it
-        }
-        // The transport takes its time to end the receive: the callback reports it then.
-        context.settle();
-        return Status::success;
-    }
-    // A cancel() since the handle is in flight has found only what was posted by then; its request
-    // is visible here if it came before the locked post.
-    if (cancel_asked_.load(std::memory_order_seq_cst)) [[unlikely]] {
-        na.cancel(*kit_->send);
-        na.cancel(*kit_->recv);
-    }
-    if (end_part()) {
-        forward_ended();
-    }
-    context.settle();
-    return Status::success;
-}
-
 void Handle::on_request_sent(na::Operation& op, const na::Outcome& o) noexcept {
     Handle& h = of(op);
     if (ok(o.status)) [[likely]] {
-        Counters& counters = h.port_->counters;
-        h.request_sent_ = true;
-        counters.requests_sent.add();
-        if ((h.flags_ & wire::kOverflow) != 0) [[unlikely]] {
-            counters.requests_overflow.add();
-        }
+        h.count_sent_request();
     } else {
         h.note(o.status);
         if (!h.kit_->recv->idle()) {

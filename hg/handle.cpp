@@ -32,47 +32,8 @@ void Handle::attach(Kit* kit) noexcept {
     kit->recv->owner = this;
 }
 
-na::Address& Handle::peer() const noexcept {
-    const Address& a = target_ ? source_ : *info_.addr;
-    return port_->rail() == bulk::Rail::sm ? *a.sm() : *a.net();
-}
-
 // --- references
 // ------------------------------------------------------------------------------------------------------
-
-void Handle::unref() noexcept {
-    std::uint64_t before = 0;
-    if (threaded_) {
-        before = refs_.fetch_sub(kLibraryRef, std::memory_order_acq_rel);
-    } else {
-        before = refs_.load(std::memory_order_relaxed);
-        refs_.store(before - kLibraryRef, std::memory_order_relaxed);
-    }
-    if (before == kLibraryRef) {
-        last_unref();
-    }
-}
-
-bool Handle::unref_user() noexcept {
-    std::uint64_t before = refs_.load(std::memory_order_relaxed);
-    if (!threaded_) {
-        if ((before & kUserRefs) == 0) [[unlikely]] {
-            return answer_owed_.exchange(false, std::memory_order_relaxed);
-        }
-        refs_.store(before - kUserRef, std::memory_order_relaxed);
-    } else {
-        do {
-            if ((before & kUserRefs) == 0) [[unlikely]] {
-                return answer_owed_.exchange(false, std::memory_order_relaxed);
-            }
-        } while (!refs_.compare_exchange_weak(before, before - kUserRef, std::memory_order_acq_rel,
-                                              std::memory_order_relaxed));
-    }
-    if (before == kUserRef) {
-        last_unref();
-    }
-    return true;
-}
 
 void Handle::last_unref() noexcept {
     if (target_) {
@@ -90,8 +51,9 @@ void Handle::last_unref() noexcept {
     info_.context->handles_->give(*this);
 }
 
-void Handle::clear_call() noexcept {
-    if (more_acquired_) [[unlikely]] {
+// What they need beyond their messages.
+void Handle::drop_payloads() noexcept {
+    if (more_acquired_) {
         release_more();
     }
     OverflowPool& pool = info_.context->overflow_;
@@ -101,18 +63,6 @@ void Handle::clear_call() noexcept {
     if (output_block_ != nullptr) {
         pool.give(std::exchange(output_block_, nullptr));
     }
-    input_ = {};
-    output_ = {};
-    sent_ = 0;
-    status_.store(Status::success, std::memory_order_relaxed);
-    cancel_asked_.store(false, std::memory_order_relaxed);
-    ack_.store(Ack::none, std::memory_order_relaxed);
-    looped_ = false;
-    ack_wanted_ = false;
-    more_wanted_ = false;
-    request_sent_ = false;
-    answer_canceled_ = false;
-    flags_ = 0;
 }
 
 // --- parts
@@ -155,7 +105,7 @@ void Handle::release_input() noexcept {
     if (!input_.valid) {
         return;
     }
-    input_ = {};
+    input_.valid = false;
     if (input_block_ != nullptr) {
         info_.context->overflow_.give(std::exchange(input_block_, nullptr));
     }

@@ -18,7 +18,8 @@
 // part carries the RPC on, inside a handler by handing the handle to its context's done or work
 // queue.
 //
-// Files: forward.cpp and complete.cpp (origin), receive.cpp, dispatch.cpp and respond.cpp (target),
+// Files: forward.cpp and complete.cpp (origin), receive.cpp, dispatch.cpp, respond.cpp and
+// recycle.cpp (target),
 // overflow.cpp (payloads beyond the eager size, both), loopback.cpp (RPCs to oneself), cancel.cpp.
 #pragma once
 
@@ -85,7 +86,18 @@ class Handle : private Completion {
     void ref_user() noexcept { add_refs(kUserRef); }
     // False: there was no reference left to give (a double free); nothing happened. A target that
     // does not answer may give one more than it has: that of the answer.
-    bool unref_user() noexcept;
+    bool unref_user() noexcept {
+        std::uint64_t before = refs_.load(std::memory_order_relaxed);
+        do {
+            if ((before & kUserRefs) == 0) [[unlikely]] {
+                return answer_owed_.exchange(false, std::memory_order_relaxed);
+            }
+        } while (!swap_refs(before, before - kUserRef));
+        if (before == kUserRef) {
+            last_unref();
+        }
+        return true;
+    }
     // The library's included.
     std::int32_t refs() const noexcept {
         const std::uint64_t n = refs_.load(std::memory_order_relaxed);
@@ -101,7 +113,23 @@ class Handle : private Completion {
     // --------------------------------------------------------------------------------------------------
     // Takes the handle for one RPC: busy, invalid_arg (no address, no RPC, a target's handle),
     // fault (RPC no longer registered).
-    na::Status claim() noexcept;
+    na::Status claim() noexcept {
+        if (target_) [[unlikely]] {
+            return na::Status::invalid_arg;
+        }
+        if (!swap_stage(Stage::idle, Stage::claimed)) [[unlikely]] {
+            return na::Status::busy;
+        }
+        if (info_.addr == nullptr || registration_ == nullptr || !registration_->live())
+            [[unlikely]] {
+            if (const na::Status s = renew_registration(); !ok(s)) {
+                unclaim();
+                return s;
+            }
+        }
+        clear_call();
+        return na::Status::success;
+    }
     void unclaim() noexcept { stage_.store(Stage::idle, std::memory_order_release); }
     // Where to put the user's bytes and the encoded arguments of a claimed handle.
     std::span<std::byte> input_space() const noexcept {
@@ -125,7 +153,19 @@ class Handle : private Completion {
     // --------------------------------------------------------------------------------------------------
     // The same for the response: busy (responded already), opnotsupported (one-way), invalid_arg
     // (an origin's handle).
-    na::Status claim_response() noexcept;
+    na::Status claim_response() noexcept {
+        if (!target_) [[unlikely]] {
+            return na::Status::invalid_arg;
+        }
+        if (one_way_) [[unlikely]] {
+            return na::Status::opnotsupported;
+        }
+        if (!swap_stage(Stage::received, Stage::answering)) [[unlikely]] {
+            return na::Status::busy;
+        }
+        answer_owed_.store(false, std::memory_order_relaxed);
+        return na::Status::success;
+    }
     void unclaim_response() noexcept {
         answer_owed_.store(true, std::memory_order_relaxed);
         stage_.store(Stage::received, std::memory_order_release);
@@ -155,12 +195,15 @@ class Handle : private Completion {
 
     // What was received: the user's bytes and the encoded arguments (results); of larger payloads
     // the user's bytes only, while the structure is in the extra block. Valid until
-    // release_input(), until the handle is used again.
+    // release_input(), until the handle is used again; what the spans are then means nothing.
     struct Payload {
         std::span<std::byte> message;
         std::span<std::byte> beyond;
         bool valid = false;
 
+        std::span<std::byte> extra() const noexcept {
+            return valid ? beyond : std::span<std::byte>{};
+        }
         // Bytes of the structure.
         std::size_t size(std::size_t user_bytes) const noexcept {
             return valid ? message.size() - user_bytes + beyond.size() : 0;
@@ -200,7 +243,26 @@ class Handle : private Completion {
     }
     // The library's.
     void ref() noexcept { add_refs(kLibraryRef); }
-    void unref() noexcept;
+    void unref() noexcept {
+        std::uint64_t before = refs_.load(std::memory_order_relaxed);
+        if (threaded_) {
+            before = refs_.fetch_sub(kLibraryRef, std::memory_order_acq_rel);
+        } else {
+            refs_.store(before - kLibraryRef, std::memory_order_relaxed);
+        }
+        if (before == kLibraryRef) {
+            last_unref();
+        }
+    }
+    // False: somebody was faster, and `before` is what there is now.
+    bool swap_refs(std::uint64_t& before, std::uint64_t after) noexcept {
+        if (threaded_) {
+            return refs_.compare_exchange_weak(before, after, std::memory_order_acq_rel,
+                                               std::memory_order_relaxed);
+        }
+        refs_.store(after, std::memory_order_relaxed);
+        return true;
+    }
     bool swap_stage(Stage from, Stage to) noexcept {
         if (threaded_) {
             return stage_.compare_exchange_strong(from, to, std::memory_order_acq_rel,
@@ -232,19 +294,41 @@ class Handle : private Completion {
     void finish(Run what) noexcept;         // to the done queue; inside handlers
     static Handle& of(Completion& c) noexcept { return static_cast<Handle&>(c); }
     static Handle& of(na::Operation& op) noexcept { return *static_cast<Handle*>(op.owner); }
-    na::Address& peer() const noexcept;
+    na::Address& peer() const noexcept {
+        return port_->rail() == bulk::Rail::sm ? *info_.addr->sm() : *info_.addr->net();
+    }
     void attach(Kit* kit) noexcept;
     void last_unref() noexcept;
-    void clear_call() noexcept;  // what belongs to one RPC
+    // What belongs to one RPC.
+    void clear_call() noexcept {
+        if (more_acquired_ || input_block_ != nullptr || output_block_ != nullptr) [[unlikely]] {
+            drop_payloads();
+        }
+        input_.valid = false;
+        output_.valid = false;
+        sent_ = 0;
+        status_.store(na::Status::success, std::memory_order_relaxed);
+        cancel_asked_.store(false, std::memory_order_relaxed);
+        ack_.store(Ack::none, std::memory_order_relaxed);
+        looped_ = false;
+        ack_wanted_ = false;
+        more_wanted_ = false;
+        request_sent_ = false;
+        answer_canceled_ = false;
+        flags_ = 0;
+    }
+    void drop_payloads() noexcept;
     void drop_data() noexcept;
 
     // --- origin
     // --------------------------------------------------------------------------------------------------
     na::Status bind(Address* addr, std::uint64_t id);
+    na::Status renew_registration() noexcept;
     na::Status post_forward(std::size_t size) noexcept;
+    void count_sent_request() noexcept;
     static void on_request_sent(na::Operation& op, const na::Outcome& o) noexcept;
     static void on_response(na::Operation& op, const na::Outcome& o) noexcept;
-    void take_response(std::size_t size) noexcept;
+    void take_unusual_response(std::span<std::byte> message) noexcept;
     void forward_part_ended() noexcept;
     void forward_ended() noexcept;
     static void cancel_receive(Completion& c);
@@ -254,8 +338,15 @@ class Handle : private Completion {
     // --------------------------------------------------------------------------------------------------
     bool post_request() noexcept;  // waits for a request; false: there is no memory, and it is back
                                    // in the pool
+    bool post_now() noexcept;
+    void not_posted(na::Status why) noexcept;
+    void answer_abandoned() noexcept;
     static void on_request(na::Operation& op, const na::Outcome& o) noexcept;
-    void take_request(std::span<std::byte> message) noexcept;
+    void take_request(std::span<std::byte> message, const wire::Request& request) noexcept;
+    void take_unusual_request(std::span<std::byte> message) noexcept;
+    void note_header(const wire::Request& request) noexcept;
+    void no_request(na::Status status) noexcept;
+    void refuse_overload() noexcept;
     void arrived() noexcept;
     void hand_on() noexcept;
     void reject_later(na::Status code) noexcept;
@@ -264,8 +355,10 @@ class Handle : private Completion {
     static void retire(Completion& c);
     static void dispatch(Completion& c);
     void recycle() noexcept;
+    bool let_go(bool looped) noexcept;
     na::Status send_response(na::Status code, std::size_t payload, const Callback& callback,
                              Block* beyond, std::size_t beyond_size, bool more = false) noexcept;
+    na::Status send_large_response(std::size_t payload, Block* beyond) noexcept;
     static void on_response_sent(na::Operation& op, const na::Outcome& o) noexcept;
     static void on_large_response_sent(na::Operation& op, const na::Outcome& o) noexcept;
     static void cancel_ack(Completion& c);
@@ -312,6 +405,7 @@ class Handle : private Completion {
     Port* port_ = nullptr;
     Kit* kit_ = nullptr;
     Registration* registration_ = nullptr;  // one use held
+    Registration* last_ = nullptr;          // target: of the last request; none is held
 
     const bool threaded_;
     std::atomic<std::uint64_t> refs_{0};  // kUserRef and kLibraryRef for each
@@ -324,19 +418,21 @@ class Handle : private Completion {
     std::atomic<bool> answer_owed_{false};  // target: the program has not answered
     bool target_ = false;
     bool one_way_ = false;
-    bool looped_ = false;          // to oneself, not over the transport
+    bool to_self_ = false;         // origin: the address is this process's
     bool input_released_ = false;  // the receive buffer was given up early
     bool user_data_kept_ = false;  // data_ was set when the handle was created
-    bool ack_wanted_ = false;      // origin: the response is beyond the eager size
-    bool more_wanted_ = false;     // origin: the program has to fetch what belongs to the response
     bool more_acquired_ = false;   // the program was asked to fetch more
     bool ack_awaited_ = false;     // target: the response is acknowledged by the origin
-    bool request_sent_ = false;
-    bool answer_canceled_ = false;  // the receive of the answer
     bool dispatch_due_ = false;  // target: once the payload of the one-way request is acknowledged
     bool rejected_ = false;      // counted in Context::rejecting_
     bool abandoned_ = false;     // target: the user gave it up without a response
-    std::uint8_t flags_ = 0;     // of the message that came
+    // Cleared for each RPC.
+    bool looped_ = false;       // to oneself, not over the transport
+    bool ack_wanted_ = false;   // origin: the response is beyond the eager size
+    bool more_wanted_ = false;  // origin: the program has to fetch what belongs to the response
+    bool request_sent_ = false;
+    bool answer_canceled_ = false;  // the receive of the answer
+    std::uint8_t flags_ = 0;        // of the message that came
     std::size_t sent_ = 0;
     std::atomic<na::Status> status_{na::Status::success};  // the first failure
     std::uint32_t tag_ = 0;

@@ -79,10 +79,14 @@ class Port {
     // still hold the buffer that their request came in. Handles are posted while active is below
     // the budget, which grows when all are taken, up to the limit of requests at a time and some
     // for those beyond, which are refused.
-    void request_posted() noexcept { add(posted_, 1); }
-    std::int32_t request_taken() noexcept {
-        return add(posted_, -1) - 1;
-    }  // answers how many are left
+    // The count of what is posted is written under the transport's lock: with a Posting, or in a
+    // handler.
+    void request_posted() noexcept { add(posted_, 1); }  // orders it before what is looked at next
+    std::int32_t request_taken() noexcept {              // answers how many are left
+        const std::int32_t left = posted_.load(std::memory_order_relaxed) - 1;
+        posted_.store(left, std::memory_order_release);
+        return left;
+    }
     std::int32_t posted() const noexcept { return posted_.load(std::memory_order_acquire); }
     bool enter_budget() noexcept;
     void leave_budget() noexcept { add(active_, -1); }
@@ -110,7 +114,7 @@ class Port {
     template <typename T>
     T add(std::atomic<T>& value, T n) const noexcept {
         if (threaded_) {
-            return value.fetch_add(n, std::memory_order_acq_rel);
+            return value.fetch_add(n, std::memory_order_seq_cst);
         }
         const T before = value.load(std::memory_order_relaxed);
         value.store(static_cast<T>(before + n), std::memory_order_relaxed);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Target: from a posted receive to a request that can be dispatched, or to the answer that it
-// cannot.
+// Target: from a message to a request that can be dispatched, or to the answer that it cannot.
 #include <bit>
 
 #include "hg/context.hpp"
@@ -19,128 +18,110 @@ constexpr std::uint32_t kMaxRejecting = 64;
 
 }  // namespace
 
-// The handle is nobody's: in stage free or at the end of its last request, inside the budget.
-bool Handle::post_request() noexcept {
-    Context& context = *info_.context;
-    target_ = true;
-    looped_ = false;
-    kit_->recv->handler = &Handle::on_request;
-    // Counted before, so that it is never taken before it was counted.
-    port_->request_posted();
-    stage_.store(Stage::posted, std::memory_order_seq_cst);
-    const Status s = context.accepting_.load(std::memory_order_seq_cst)
-                         ? port_->na().recv_unexpected(*kit_->recv, kit_->input,
-                                                       port_->size(Lane::unexpected), kit_->region)
-                         : Status::canceled;
-    if (!ok(s)) [[unlikely]] {
-        if (s != Status::canceled) {
-            NA_LOG_ERROR(rpc, "cannot post a receive for requests: {}", to_string(s));
+// The header was right, and says this; the payload is not shorter than the user's bytes.
+[[gnu::always_inline]] inline void Handle::take_request(std::span<std::byte> message,
+                                                        const wire::Request& request) noexcept {
+    note_header(request);
+    one_way_ = (request.flags & wire::kOneWay) != 0;
+    port_->counters.requests_received.add();
+    if (port_->overloaded()) [[unlikely]] {
+        refuse_overload();
+        return;
+    }
+    registration_ = last_ = info_.cls->registry().acquire(request.id, info_.context->id(), last_);
+    if (registration_ == nullptr || registration_->functions().invoke == nullptr) [[unlikely]] {
+        reject_later(registration_ == nullptr ? Status::noentry : Status::invalid_arg);
+        return;
+    }
+    input_ = {.message = message.subspan(wire::kRequestSize), .beyond = {}, .valid = true};
+    if ((request.flags & (wire::kOverflow | wire::kMoreData)) != 0) [[unlikely]] {
+        if ((request.flags & wire::kOverflow) != 0) {
+            port_->counters.requests_overflow.add();
+            defer(&Handle::pull_input);
+        } else {
+            more_arrived();
         }
-        port_->request_taken();
-        retire(*this);
-        return false;
+        return;
     }
-    if (!context.accepting_.load(std::memory_order_seq_cst) && stage() == Stage::posted)
-        [[unlikely]] {
-        port_->na().cancel(*kit_->recv);  // unpost() may have looked before this one was posted
-    }
-    context.settle();  // a request that waited for a receive has arrived at once
-    return true;
+    arrived();
 }
 
-// Out of use, back to the free list.
-void Handle::retire(Completion& c) {
-    Handle& h = of(c);
-    h.port_->leave_budget();
-    h.drop_data();
-    h.info_.context->handles_->give(h);
-}
-
-void Handle::repost(Completion& c) {
-    of(c).post_request();
+// What makes it possible to answer.
+inline void Handle::note_header(const wire::Request& request) noexcept {
+    info_.id = request.id;
+    info_.context_id = request.origin_context;
+    info_.addr = &source_;
+    cookie_ = request.cookie;
+    flags_ = request.flags;
 }
 
 void Handle::on_request(na::Operation& op, const na::Outcome& o) noexcept {
     Handle& h = of(op);
     Port& port = *h.port_;
     Context& context = *h.info_.context;
-    if (o.status == Status::canceled) [[unlikely]] {
-        port.request_taken();
-        h.defer(&Handle::retire);
+    if (!ok(o.status) || o.source == nullptr) [[unlikely]] {
+        h.no_request(o.status);
         return;
     }
     context.request_taken(port);
-    if (!ok(o.status) || o.source == nullptr) [[unlikely]] {
-        // Too long for its receive, or lost on the way: nobody to answer.
-        port.counters.malformed.add();
-        h.defer(&Handle::repost);
-        return;
-    }
-    na::AddressRef source = na::AddressRef::adopt(o.source);
-    if (port.rail() == bulk::Rail::sm) {
-        h.source_.set({}, std::move(source));
-    } else {
-        h.source_.set(std::move(source), {});
-    }
+    h.source_.take(o.source, port.rail() == bulk::Rail::sm);
     h.tag_ = o.tag;
     const std::size_t headroom = port.headroom(Lane::unexpected);
-    h.take_request(o.size < headroom ? std::span<std::byte>{}
-                                     : std::span(h.kit_->input + headroom, o.size - headroom));
+    const std::span<std::byte> message =
+        o.size < headroom ? std::span<std::byte>{}
+                          : std::span(h.kit_->input + headroom, o.size - headroom);
+    wire::Request request;
+    if (wire::glance(message, request) &&
+        message.size() - wire::kRequestSize >= h.info_.cls->offset(Lane::unexpected)) [[likely]] {
+        h.take_request(message, request);
+    } else {
+        h.take_unusual_request(message);
+    }
 }
 
-void Handle::take_request(std::span<std::byte> message) noexcept {
-    Context& context = *info_.context;
+void Handle::take_unusual_request(std::span<std::byte> message) noexcept {
     wire::Request request;
     wire::Received received = wire::decode(message, request);
-    info_.id = request.id;
-    info_.context_id = request.origin_context;
-    info_.addr = &source_;
-    cookie_ = request.cookie;
-    flags_ = request.flags;
-    one_way_ = ok(received.status) && (request.flags & wire::kOneWay) != 0;
-    if (ok(received.status) && received.payload.size() < info_.cls->offset(Lane::unexpected)) {
+    if (ok(received.status)) {
+        one_way_ = (request.flags & wire::kOneWay) != 0;
+        if (received.payload.size() >= info_.cls->offset(Lane::unexpected)) {
+            take_request(message, request);
+            return;
+        }
         received = {
             Status::protocol_error, "a request shorter than the input offset of this class", {}};
+    } else {
+        one_way_ = false;
     }
-    if (!ok(received.status)) [[unlikely]] {
-        port_->counters.malformed.add();
-        NA_LOG_WARNING(rpc, "a peer sent {} bytes: {}", message.size(), received.what);
-        reject_later(received.status);
+    note_header(request);
+    port_->counters.malformed.add();
+    NA_LOG_WARNING(rpc, "a peer sent {} bytes: {}", message.size(), received.what);
+    reject_later(received.status);
+}
+
+// The receive has ended without one.
+void Handle::no_request(Status status) noexcept {
+    if (status == Status::canceled) {
+        port_->request_taken();
+        defer(&Handle::retire);
         return;
     }
-    port_->counters.requests_received.add();
-    if (port_->overloaded()) [[unlikely]] {
-        port_->counters.requests_refused.add();
-        if (std::has_single_bit(port_->counters.requests_refused.get())) {
-            NA_LOG_WARNING(
-                rpc,
-                "{} requests refused so far: this context has as many as HG_REQUEST_LIMIT allows, "
-                "none of which the program has finished",
-                port_->counters.requests_refused.get());
-        }
-        reject_later(Status::again);
-        return;
+    info_.context->request_taken(*port_);
+    // Too long for its receive, or lost on the way: nobody to answer.
+    port_->counters.malformed.add();
+    defer(&Handle::repost);
+}
+
+void Handle::refuse_overload() noexcept {
+    na::Counter& refused = port_->counters.requests_refused;
+    refused.add();
+    if (std::has_single_bit(refused.get())) {
+        NA_LOG_WARNING(rpc,
+                       "{} requests refused so far: this context has as many as HG_REQUEST_LIMIT "
+                       "allows, none of which the program has finished",
+                       refused.get());
     }
-    registration_ = info_.cls->registry().acquire(request.id, context.id());
-    if (registration_ == nullptr) [[unlikely]] {
-        reject_later(Status::noentry);
-        return;
-    }
-    if (registration_->functions().invoke == nullptr) [[unlikely]] {
-        reject_later(Status::invalid_arg);
-        return;
-    }
-    input_ = {.message = message.subspan(wire::kRequestSize), .beyond = {}, .valid = true};
-    if ((flags_ & wire::kOverflow) != 0) [[unlikely]] {
-        port_->counters.requests_overflow.add();
-        defer(&Handle::pull_input);
-        return;
-    }
-    if ((flags_ & wire::kMoreData) != 0) [[unlikely]] {
-        more_arrived();
-        return;
-    }
-    arrived();
+    reject_later(Status::again);
 }
 
 // The request is complete. The references are the user's, who destroys the handle, and that of

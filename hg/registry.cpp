@@ -19,11 +19,6 @@ using na::Status;
 
 constexpr std::size_t kFirstSize = 64;
 
-// Ids of names are well mixed, ids of users' choice are not.
-std::size_t slot_of(std::uint64_t id) noexcept {
-    return static_cast<std::size_t>((id * 0x9e3779b97f4a7c15U) >> 32);
-}
-
 }  // namespace
 
 Registry::Registry(bool threaded) : threaded_(threaded) {
@@ -50,55 +45,6 @@ std::uint64_t Registry::id_of(std::string_view name) noexcept {
 
 // --- lookup
 // ----------------------------------------------------------------------------------------------------------
-
-Registration* Registry::find(std::uint64_t id) const noexcept {
-    const Table& table = *table_.load(std::memory_order_acquire);
-    for (std::size_t i = slot_of(id);; ++i) {
-        Registration* r = table.slots[i & table.mask].load(std::memory_order_acquire);
-        if (r == nullptr) {
-            return nullptr;
-        }
-        if (r->id() == id && r != &removed_) {
-            return r;
-        }
-    }
-}
-
-Registration* Registry::acquire(std::uint64_t id, unsigned shard) noexcept {
-    for (;;) {
-        Registration* r = find(id);
-        if (r == nullptr) {
-            return nullptr;
-        }
-        std::atomic<std::int32_t>& uses = r->shards_[shard % Registration::kShards].uses;
-        if (!threaded_) {
-            uses.store(uses.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-            return r;
-        }
-        // Sequentially consistent on both sides: either this sees that it was retired, or retire()
-        // sees the use.
-        uses.fetch_add(1, std::memory_order_seq_cst);
-        if (r->live_.load(std::memory_order_seq_cst) && r->id() == id) [[likely]] {
-            return r;
-        }
-        // Replaced or removed meanwhile: its slot says so by now. Not by release(): this may be
-        // inside a handler, where the user's data must not be released; whoever changes the
-        // registry next does.
-        uses.fetch_sub(1, std::memory_order_seq_cst);
-    }
-}
-
-void Registry::release(Registration& registration, unsigned shard) noexcept {
-    std::atomic<std::int32_t>& uses = registration.shards_[shard % Registration::kShards].uses;
-    if (!threaded_) {
-        uses.store(uses.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-    } else {
-        uses.fetch_sub(1, std::memory_order_seq_cst);
-    }
-    if (!registration.live_.load(std::memory_order_seq_cst)) [[unlikely]] {
-        release_if_unused(registration);
-    }
-}
 
 bool Registry::contains(std::uint64_t id) noexcept {
     const std::lock_guard guard(mutex_);

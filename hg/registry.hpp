@@ -83,8 +83,44 @@ class Registry {
 
     // The registration with one more use, counted in `shard` (any number: the context's id); null:
     // unknown.
-    Registration* acquire(std::uint64_t id, unsigned shard) noexcept;
-    void release(Registration& registration, unsigned shard) noexcept;
+    // `guess`: what was found for some id before, whatever has become of it.
+    Registration* acquire(std::uint64_t id, unsigned shard,
+                          Registration* guess = nullptr) noexcept {
+        for (;;) {
+            Registration* r =
+                guess != nullptr && guess->id() == id && guess->live() ? guess : find(id);
+            guess = nullptr;
+            if (r == nullptr) [[unlikely]] {
+                return nullptr;
+            }
+            std::atomic<std::int32_t>& uses = r->shards_[shard % Registration::kShards].uses;
+            if (!threaded_) {
+                uses.store(uses.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+                return r;
+            }
+            // Sequentially consistent on both sides: either this sees that it was retired, or
+            // retire() sees the use.
+            uses.fetch_add(1, std::memory_order_seq_cst);
+            if (r->live_.load(std::memory_order_seq_cst) && r->id() == id) [[likely]] {
+                return r;
+            }
+            // Replaced or removed meanwhile: its slot says so by now. Not by release(): this may be
+            // inside a handler, where the user's data must not be released; whoever changes the
+            // registry next does.
+            uses.fetch_sub(1, std::memory_order_seq_cst);
+        }
+    }
+    void release(Registration& registration, unsigned shard) noexcept {
+        std::atomic<std::int32_t>& uses = registration.shards_[shard % Registration::kShards].uses;
+        if (!threaded_) {
+            uses.store(uses.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+        } else {
+            uses.fetch_sub(1, std::memory_order_seq_cst);
+        }
+        if (!registration.live_.load(std::memory_order_seq_cst)) [[unlikely]] {
+            release_if_unused(registration);
+        }
+    }
 
     // Control path; all answer noentry where the id is unknown.
     bool contains(std::uint64_t id) noexcept;
@@ -106,7 +142,22 @@ class Registry {
         std::unique_ptr<std::atomic<Registration*>[]> slots;
     };
 
-    Registration* find(std::uint64_t id) const noexcept;
+    // Ids of names are well mixed, ids of users' choice are not.
+    static std::size_t slot_of(std::uint64_t id) noexcept {
+        return static_cast<std::size_t>((id * 0x9e3779b97f4a7c15U) >> 32);
+    }
+    Registration* find(std::uint64_t id) const noexcept {
+        const Table& table = *table_.load(std::memory_order_acquire);
+        for (std::size_t i = slot_of(id);; ++i) {
+            Registration* r = table.slots[i & table.mask].load(std::memory_order_acquire);
+            if (r == nullptr) [[unlikely]] {
+                return nullptr;
+            }
+            if (r->id() == id && r != &removed_) [[likely]] {
+                return r;
+            }
+        }
+    }
     Registration& fresh();
     void put(Registration& registration);
     void grow();

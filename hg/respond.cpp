@@ -5,26 +5,13 @@
 #include "hg/context.hpp"
 #include "hg/handle.hpp"
 #include "hg/loopback.hpp"
+#include "na/core/posting.hpp"
 #include "na/util/log.hpp"
 
 namespace hg {
 
 using na::Lane;
 using na::Status;
-
-Status Handle::claim_response() noexcept {
-    if (!target_) [[unlikely]] {
-        return Status::invalid_arg;
-    }
-    if (one_way_) [[unlikely]] {
-        return Status::opnotsupported;
-    }
-    if (!swap_stage(Stage::received, Stage::answering)) [[unlikely]] {
-        return Status::busy;
-    }
-    answer_owed_.store(false, std::memory_order_relaxed);
-    return Status::success;
-}
 
 Status Handle::send_response(Status code, std::size_t payload, const Callback& callback,
                              Block* beyond, std::size_t beyond_size, bool more) noexcept {
@@ -49,29 +36,72 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
         flags |= wire::kOverflow;
     }
     flags |= more ? wire::kMoreData : 0;
-    const bool acked = beyond != nullptr || more;
-    wire::encode(kit_->output + port_->headroom(Lane::expected),
+    // Locals: the compiler cannot know that what is written meanwhile is none of these.
+    Port& port = *port_;
+    const Kit& kit = *kit_;
+    wire::encode(kit.output + port.headroom(Lane::expected),
                  wire::Response{.flags = flags, .code = code, .cookie = cookie_}, payload);
-    na::Context& na = port_->na();
-    ref();
-    // The send, the acknowledgement, and this function, so that a response that leaves at once ends
-    // here, without a turn through the queues.
-    start_parts(acked ? 3 : 2);
     cancel_asked_.store(false, std::memory_order_relaxed);  // of an answer that could not be sent
     stage_.store(Stage::answered, std::memory_order_release);
-    Status s = Status::success;
-    if (acked) [[unlikely]] {
-        output_block_ = beyond;
-        ack_awaited_ = true;
-        kit_->recv->handler = &Handle::on_ack;
-        s = na.recv_expected(*kit_->recv, peer(), info_.context_id, tag_, kit_->ack,
-                             port_->headroom(Lane::expected) + wire::kResponseSize, kit_->region);
+    if (beyond != nullptr || more) [[unlikely]] {
+        return send_large_response(payload, beyond);
     }
+    na::Context& na = port.na();
+    na::Posting::Sent sent;
+    {
+        Status s = Status::success;
+        na::Posting posting(na);
+        kit.send->handler = &Handle::on_response_sent;
+        sent = posting.send(*kit.send, Lane::expected,
+                            {.peer = peer(),
+                             .context_id = info_.context_id,
+                             .tag = tag_,
+                             .buffer = kit.output,
+                             .size = port.output_at() + payload,
+                             .registered = kit.region},
+                            s);
+        if (sent == na::Posting::Sent::gone) [[likely]] {
+            port.counters.responses_sent.add();
+        } else if (sent == na::Posting::Sent::failed) {
+            unclaim_response();
+            return s;
+        } else {
+            ref();  // the sending's
+            start_parts(1);
+        }
+    }
+    // Whoever responds has a reference, and the send is not used again before it is given back.
+    if (sent == na::Posting::Sent::pending) [[unlikely]] {
+        if (cancel_asked_.load(std::memory_order_seq_cst)) {  // since the handle is answered
+            na.cancel(*kit.send);
+            info_.context->settle();
+        }
+    } else if (callback_.run != nullptr || dispatch_due_) [[unlikely]] {
+        Context& context = *info_.context;
+        ref();  // that of what comes now
+        respond_ended(*this);
+        context.settle();
+    }
+    return Status::success;
+}
+
+// One that the origin acknowledges, when it has fetched what belongs to it.
+Status Handle::send_large_response(std::size_t payload, Block* beyond) noexcept {
+    na::Context& na = port_->na();
+    ref();
+    // The send, the acknowledgement, and this function.
+    start_parts(3);
+    output_block_ = beyond;
+    ack_awaited_ = true;
+    kit_->recv->handler = &Handle::on_ack;
+    Status s =
+        na.recv_expected(*kit_->recv, peer(), info_.context_id, tag_, kit_->ack,
+                         port_->headroom(Lane::expected) + wire::kResponseSize, kit_->region);
     if (ok(s)) {
-        kit_->send->handler = acked ? &Handle::on_large_response_sent : &Handle::on_response_sent;
+        kit_->send->handler = &Handle::on_large_response_sent;
         s = na.send(*kit_->send, Lane::expected, peer(), info_.context_id, tag_, kit_->output,
                     port_->output_at() + payload, kit_->region);
-        if (!ok(s) && acked) [[unlikely]] {
+        if (!ok(s)) {
             note(s);
             na.cancel(*kit_->recv);
             (void)end_part();  // that of the send; this function's is left, and perhaps that of the
@@ -82,7 +112,7 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
             }
         }
     }
-    if (!ok(s)) [[unlikely]] {
+    if (!ok(s)) {
         output_block_ = nullptr;  // the caller's again
         ack_awaited_ = false;
         unclaim_response();
@@ -91,21 +121,18 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
         return s;
     }
     Context& context = *info_.context;
-    if (cancel_asked_.load(std::memory_order_seq_cst)) [[unlikely]] {  // see post_forward()
+    // A cancel() since the handle is answered has found only what was posted by then.
+    if (cancel_asked_.load(std::memory_order_seq_cst)) [[unlikely]] {
         na.cancel(*kit_->send);
-        if (acked) {
-            na.cancel(*kit_->recv);
-        }
+        na.cancel(*kit_->recv);
     }
-    if (acked) [[unlikely]] {
-        // What the program keeps for one that is fetched by other means is not known here.
-        context.unacked_.add(*this, beyond == nullptr ? port_->size(Lane::expected) : beyond->size);
-        while (Handle* oldest = context.unacked_.excess()) {
-            oldest->give_up_response();
-            oldest->unref();
-        }
+    // What the program keeps for one that is fetched by other means is not known here.
+    context.unacked_.add(*this, beyond == nullptr ? port_->size(Lane::expected) : beyond->size);
+    while (Handle* oldest = context.unacked_.excess()) {
+        oldest->give_up_response();
+        oldest->unref();
     }
-    if (end_part()) [[likely]] {
+    if (end_part()) {
         respond_ended(*this);
     }
     context.settle();

@@ -1,41 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The only place that runs user callbacks.
+// Waiting for callbacks that are due; trigger() itself, in the header, is the only place that runs
+// them.
 #include <chrono>
 
 #include "hg/context.hpp"
 
 namespace hg {
 
-using na::Status;
-
-Status Context::trigger(unsigned timeout_ms, unsigned max_count, unsigned& count) {
-    count = 0;
-    if (max_count == 0) {
-        return Status::success;
-    }
-    // Without threads nobody could add anything while this one waits.
-    if (done_.empty() && timeout_ms != 0 && threaded_) {
-        const auto deadline =
-            std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
-        std::unique_lock lock(trigger_mutex_);
-        trigger_waiters_.fetch_add(1, std::memory_order_seq_cst);
-        trigger_signal_.wait_until(lock, deadline, [this] { return !done_.empty(); });
-        trigger_waiters_.fetch_sub(1, std::memory_order_relaxed);
-    }
-    while (count < max_count) {
-        na::CompletionQueue::Node* node = done_.pop();
-        if (node == nullptr) {
-            if (count != 0 || done_.empty()) {
-                break;
-            }
-            na::util::cpu_relax();  // another thread is just about to add it
-            continue;
-        }
-        auto& completion = static_cast<Completion&>(*node);
-        completion.run(completion);
-        ++count;
-    }
-    return count == 0 ? Status::timeout : Status::success;
+void Context::await_callback(unsigned timeout_ms) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+    std::unique_lock lock(trigger_mutex_);
+    trigger_waiters_.fetch_add(1, std::memory_order_seq_cst);
+    trigger_signal_.wait_until(lock, deadline, [this] { return !done_.empty(); });
+    trigger_waiters_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 Completion* Context::take_callback() noexcept {

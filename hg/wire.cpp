@@ -6,6 +6,8 @@
 namespace hg::wire {
 namespace {
 
+using detail::kChecksums;
+using detail::kLarge;
 using na::Status;
 using na::util::little_endian;
 
@@ -21,27 +23,6 @@ T get(const std::byte* at) noexcept {
     std::memcpy(&value, at, sizeof value);
     return little_endian(value);
 }
-
-// Checksums cover the header up to their own field, which is the header's last, and then the
-// payload if asked to.
-std::uint32_t checksum(const std::byte* header, std::size_t header_size, std::size_t payload,
-                       std::uint8_t flags) noexcept {
-    std::uint32_t crc = proc::crc32c(0, header, header_size - sizeof(std::uint32_t));
-    if ((flags & kPayloadChecksum) != 0) {
-        crc = proc::crc32c(crc, header + header_size, payload);
-    }
-    return crc;
-}
-
-void seal(std::byte* at, std::size_t header_size, std::size_t payload,
-          std::uint8_t flags) noexcept {
-    const bool wanted = (flags & (kHeaderChecksum | kPayloadChecksum)) != 0;
-    put(at + header_size - 4, wanted ? checksum(at, header_size, payload, flags) : 0U);
-}
-
-constexpr std::uint8_t kChecksums = kHeaderChecksum | kPayloadChecksum;
-// What belongs to a message beyond its payload comes in one of two ways.
-constexpr std::uint8_t kLarge = kOverflow | kMoreData;
 
 // The last two fields of a header, common to both: payload size and checksum.
 Received check_tail(std::span<const std::byte> message, std::size_t header_size,
@@ -66,25 +47,15 @@ Received check_tail(std::span<const std::byte> message, std::size_t header_size,
 
 }  // namespace
 
-void encode(std::byte* at, const Request& request, std::size_t payload) noexcept {
-    put(at, kRequestMagic);
-    put(at + 1, kVersion);
-    put(at + 2, request.flags);
-    put(at + 3, request.origin_context);
-    put(at + 4, request.cookie);
-    put(at + 8, request.id);
-    put(at + 16, static_cast<std::uint32_t>(payload));
-    seal(at, kRequestSize, payload, request.flags);
-}
-
-void encode(std::byte* at, const Response& response, std::size_t payload) noexcept {
-    put(at, kResponseMagic);
-    put(at + 1, kVersion);
-    put(at + 2, response.flags);
-    put(at + 3, static_cast<std::uint8_t>(response.code));
-    put(at + 4, response.cookie);
-    put(at + 8, static_cast<std::uint32_t>(payload));
-    seal(at, kResponseSize, payload, response.flags);
+// Covers the header up to its own field, which is the header's last, and then the payload if asked
+// to.
+std::uint32_t checksum(const std::byte* at, std::size_t header, std::size_t payload,
+                       std::uint8_t flags) noexcept {
+    std::uint32_t crc = proc::crc32c(0, at, header - sizeof(std::uint32_t));
+    if ((flags & kPayloadChecksum) != 0) {
+        crc = proc::crc32c(crc, at + header, payload);
+    }
+    return crc;
 }
 
 Received decode(std::span<const std::byte> message, Request& request) noexcept {

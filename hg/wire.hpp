@@ -55,10 +55,57 @@ struct Overflow {
 };
 inline constexpr std::size_t kOverflowSize = 16;
 
+// Of the header at `at` and the payload behind it, where flags ask for one.
+std::uint32_t checksum(const std::byte* at, std::size_t header, std::size_t payload,
+                       std::uint8_t flags) noexcept;
+
+namespace detail {
+
+inline constexpr std::uint8_t kChecksums = kHeaderChecksum | kPayloadChecksum;
+// What belongs to a message beyond its payload comes in one of two ways.
+inline constexpr std::uint8_t kLarge = kOverflow | kMoreData;
+
+inline void put_word(std::byte* at, std::uint64_t word) noexcept {
+    word = na::util::little_endian(word);
+    std::memcpy(at, &word, sizeof word);
+}
+inline std::uint64_t get_word(const std::byte* at) noexcept {
+    std::uint64_t word;
+    std::memcpy(&word, at, sizeof word);
+    return na::util::little_endian(word);
+}
+// The first eight bytes of either header.
+inline std::uint64_t first_word(std::uint8_t magic, std::uint8_t flags, std::uint8_t fourth,
+                                std::uint32_t cookie) noexcept {
+    return magic | std::uint64_t{kVersion} << 8 | std::uint64_t{flags} << 16 |
+           std::uint64_t{fourth} << 24 | std::uint64_t{cookie} << 32;
+}
+// The last eight: the size of the payload, and the checksum, which is 0 where there is none.
+inline void seal(std::byte* at, std::size_t header, std::size_t payload,
+                 std::uint8_t flags) noexcept {
+    put_word(at + header - 8, static_cast<std::uint32_t>(payload));
+    if ((flags & kChecksums) != 0) [[unlikely]] {
+        const std::uint32_t crc = na::util::little_endian(checksum(at, header, payload, flags));
+        std::memcpy(at + header - 4, &crc, sizeof crc);
+    }
+}
+
+}  // namespace detail
+
 // Writes the header in front of payload[0, payload), which is in place already; `at` has
 // kRequestSize (kResponseSize) bytes before it.
-void encode(std::byte* at, const Request& request, std::size_t payload) noexcept;
-void encode(std::byte* at, const Response& response, std::size_t payload) noexcept;
+inline void encode(std::byte* at, const Request& request, std::size_t payload) noexcept {
+    detail::put_word(at, detail::first_word(kRequestMagic, request.flags, request.origin_context,
+                                            request.cookie));
+    detail::put_word(at + 8, request.id);
+    detail::seal(at, kRequestSize, payload, request.flags);
+}
+inline void encode(std::byte* at, const Response& response, std::size_t payload) noexcept {
+    detail::put_word(at,
+                     detail::first_word(kResponseMagic, response.flags,
+                                        static_cast<std::uint8_t>(response.code), response.cookie));
+    detail::seal(at, kResponseSize, payload, response.flags);
+}
 // The fixed part of the block, kOverflowSize bytes; the descriptor follows it.
 void encode_overflow(std::byte* at, std::uint64_t size, std::uint32_t checksum,
                      std::size_t descriptor) noexcept;
@@ -73,6 +120,34 @@ struct Received {
 // came: enough to answer.
 Received decode(std::span<const std::byte> message, Request& request) noexcept;
 Received decode(std::span<const std::byte> message, Response& response) noexcept;
+
+// Whether it is what most are, right and without anything special: what decode() would find then.
+// False: ask decode().
+inline bool glance(std::span<const std::byte> message, Request& request) noexcept {
+    if (message.size() < kRequestSize) [[unlikely]] {
+        return false;
+    }
+    const std::uint64_t first = detail::get_word(message.data());
+    request.flags = static_cast<std::uint8_t>(first >> 16);
+    request.origin_context = static_cast<std::uint8_t>(first >> 24);
+    request.cookie = static_cast<std::uint32_t>(first >> 32);
+    request.id = detail::get_word(message.data() + 8);
+    return static_cast<std::uint16_t>(first) == (kRequestMagic | kVersion << 8) &&
+           (request.flags & ~kOneWay) == 0 && request.id != 0 &&
+           detail::get_word(message.data() + 16) == message.size() - kRequestSize;
+}
+inline bool glance(std::span<const std::byte> message, Response& response) noexcept {
+    if (message.size() < kResponseSize) [[unlikely]] {
+        return false;
+    }
+    const std::uint64_t first = detail::get_word(message.data());
+    response.flags = 0;
+    response.code = na::Status::success;
+    response.cookie = static_cast<std::uint32_t>(first >> 32);
+    return static_cast<std::uint32_t>(first) == (kResponseMagic | kVersion << 8) &&
+           detail::get_word(message.data() + 8) == message.size() - kResponseSize;
+}
+
 na::Status decode(std::span<const std::byte> block, Overflow& overflow) noexcept;
 
 }  // namespace hg::wire

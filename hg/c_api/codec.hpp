@@ -9,7 +9,27 @@
 namespace hg::c_api {
 
 // Throws std::bad_alloc.
-proc::Proc& proc_of(Handle& handle);
+proc::Proc& make_proc(Handle& handle);
+
+inline proc::Proc& proc_of(Handle& handle) {
+    return handle.shell == nullptr ? make_proc(handle) : *static_cast<proc::Proc*>(handle.shell);
+}
+
+inline std::uint8_t flags_for(const Handle& handle) noexcept {
+    const Address* addr = handle.info().addr;
+    std::uint8_t flags = handle.info().cls->options().bulk_eager ? HG_PROC_BULK_EAGER : 0;
+    if (addr != nullptr && addr->sm() != nullptr) {
+        flags |= HG_PROC_SM;
+    }
+    return flags;
+}
+
+inline proc::Proc& start(Handle& handle, void* data, std::size_t size, hg_proc_op_t op) {
+    proc::Proc& p = proc_of(handle);
+    p.reset(data, size, op);
+    hg_proc_set_flags(&p, flags_for(handle));
+    return p;
+}
 
 // An encoded structure: in `room`, or in a block beyond it.
 struct Encoded {
@@ -18,12 +38,43 @@ struct Encoded {
     std::size_t beyond_size = 0;
 };
 
+// Of a structure that did not fit.
+void take_beyond(Handle& handle, proc::Proc& p, Encoded& out) noexcept;
+
 // Encodes behind the first `offset` bytes of `room`, which are the user's. Null callback or
 // structure: nothing to encode.
-na::Status encode(Handle& handle, hg_proc_cb_t callback, void* structure, std::span<std::byte> room,
-                  std::size_t offset, Encoded& out);
-na::Status decode(Handle& handle, hg_proc_cb_t callback, void* structure,
-                  const Handle::Payload& payload, std::size_t offset);
-na::Status free(Handle& handle, hg_proc_cb_t callback, void* structure);
+inline na::Status encode(Handle& handle, hg_proc_cb_t callback, void* structure,
+                         std::span<std::byte> room, std::size_t offset, Encoded& out) {
+    out.size = offset;
+    if (callback == nullptr || structure == nullptr) {
+        return na::Status::success;
+    }
+    proc::Proc& p = start(handle, room.data() + offset, room.size() - offset, HG_ENCODE);
+    if (!handle.info().cls->options().overflow) [[unlikely]] {
+        p.set_limit(room.size() - offset, na::Status::overflow);
+    }
+    if (const na::Status s = p.run(callback, structure); !ok(s)) [[unlikely]] {
+        return s;
+    }
+    if (p.grew()) [[unlikely]] {
+        take_beyond(handle, p, out);
+        return na::Status::success;
+    }
+    out.size = offset + static_cast<std::size_t>(hg_proc_get_size_used(&p));
+    return na::Status::success;
+}
+
+inline na::Status decode(Handle& handle, hg_proc_cb_t callback, void* structure,
+                         const Handle::Payload& payload, std::size_t offset) {
+    const std::span<std::byte> bytes =
+        payload.beyond.empty() ? payload.message.subspan(offset) : payload.beyond;
+    return start(handle, bytes.data(), bytes.size(), HG_DECODE).run(callback, structure);
+}
+
+inline na::Status free(Handle& handle, hg_proc_cb_t callback, void* structure) {
+    proc::Proc& p = proc_of(handle);
+    p.reset(nullptr, 0, HG_FREE);
+    return p.run(callback, structure);
+}
 
 }  // namespace hg::c_api

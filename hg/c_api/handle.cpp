@@ -31,13 +31,26 @@ hg_proc_cb_t output_proc(const Handle& h) noexcept {
     return r == nullptr ? nullptr : reinterpret_cast<hg_proc_cb_t>(r->functions().encode_output);
 }
 
+[[gnu::noinline, gnu::cold]] hg_return_t cannot_get(const Handle& h, hg_proc_cb_t proc) noexcept {
+    NA_LOG_ERROR(
+        rpc, "RPC {:#x}: {}", h.info().id,
+        proc == nullptr ? "it has no such structure" : "nothing was received, or it was released");
+    return HG_FAULT;
+}
+
+[[gnu::noinline, gnu::cold]] hg_return_t cannot_free(const Handle& h, hg_proc_cb_t proc) noexcept {
+    if (proc == nullptr) {
+        NA_LOG_ERROR(rpc, "RPC {:#x}: it has no such structure", h.info().id);
+        return HG_FAULT;
+    }
+    NA_LOG_ERROR(rpc, "RPC {:#x}: the structure was freed already", h.info().id);
+    return HG_INVALID_ARG;
+}
+
 hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Payload& payload,
                 std::size_t offset) {
     if (proc == nullptr || !payload.valid) [[unlikely]] {
-        NA_LOG_ERROR(rpc, "RPC {:#x}: {}", h.info().id,
-                     proc == nullptr ? "it has no such structure"
-                                     : "nothing was received, or it was released");
-        return HG_FAULT;
+        return cannot_get(h, proc);
     }
     try {
         const Status s = c_api::decode(h, proc, structure, payload, offset);
@@ -51,14 +64,12 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
 }
 
 hg_return_t free_structure(Handle& h, hg_proc_cb_t proc, void* structure) {
-    if (proc == nullptr) {
-        NA_LOG_ERROR(rpc, "RPC {:#x}: it has no such structure", h.info().id);
-        return HG_FAULT;
+    if (proc == nullptr) [[unlikely]] {
+        return cannot_free(h, proc);
     }
     try {
         const Status s = c_api::free(h, proc, structure);
-        HG_C_REQUIRE(h.unref_user(), rpc, "the structure was freed already");
-        return code(s);
+        return h.unref_user() ? code(s) : cannot_free(h, proc);
     } catch (const std::bad_alloc&) {
         return HG_NOMEM;
     }
@@ -240,14 +251,14 @@ hg_return_t HG_Get_output_buf(hg_handle_t handle, void** out_buf_p, hg_size_t* o
 hg_return_t HG_Get_input_extra_buf(hg_handle_t handle, void** in_buf_p, hg_size_t* in_buf_size_p) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
     HG_C_REQUIRE(in_buf_p != nullptr, rpc, "in_buf_p is NULL");
-    return give(core(handle)->input().beyond, in_buf_p, in_buf_size_p);
+    return give(core(handle)->input().extra(), in_buf_p, in_buf_size_p);
 }
 
 hg_return_t HG_Get_output_extra_buf(hg_handle_t handle, void** out_buf_p,
                                     hg_size_t* out_buf_size_p) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
     HG_C_REQUIRE(out_buf_p != nullptr, rpc, "out_buf_p is NULL");
-    return give(core(handle)->output().beyond, out_buf_p, out_buf_size_p);
+    return give(core(handle)->output().extra(), out_buf_p, out_buf_size_p);
 }
 
 }  // extern "C"

@@ -217,6 +217,9 @@ void CallState::Cancel::operator()() const noexcept {
 
 std::span<const std::byte> CallState::reply() const noexcept {
     const Handle::Payload& output = handle->output();
+    if (!output.valid) {
+        return {};
+    }
     return output.beyond.empty() ? output.message : output.beyond;
 }
 

@@ -14,6 +14,9 @@ constexpr std::size_t kLongestText = 4096;  // of an error, in bytes
 // Reads what is in front of the arguments. False: a peer made it up.
 bool read_header(RequestState& request) noexcept {
     const Handle::Payload& input = request.handle->input();
+    if (!input.valid) {
+        return false;
+    }
     const std::span<const std::byte> bytes = input.beyond.empty() ? input.message : input.beyond;
     if (bytes.empty()) [[unlikely]] {
         return false;

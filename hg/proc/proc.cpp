@@ -94,6 +94,7 @@ na::Status Proc::grow(std::size_t needed) noexcept {
     if (block == nullptr) {
         return na::Status::nomem;
     }
+    used_more_ = true;
     const std::size_t done = used();
     if (done > 0) {
         std::memcpy(block, current_buf->buf, done);
@@ -124,6 +125,7 @@ void* Proc::save_ptr(std::uint64_t size) noexcept {
     }
     void* at = current_buf->buf_ptr;
     if (size > 0) {
+        used_more_ = true;
         (void)checksum();
         HG_PROC_UPDATE(this, size);
         summed_ = used();
@@ -181,12 +183,20 @@ na::Status Proc::set_extra_is_callers(bool callers) noexcept {
 }
 
 Checksum& Proc::checksum() noexcept {
+    used_more_ = true;  // the caller may add to it
     const std::size_t passed = used();
     if (passed > summed_) {
         checksum_.update(bytes(current_buf->buf) + summed_, passed - summed_);
         summed_ = passed;
     }
     return checksum_;
+}
+
+void Proc::clean() noexcept {
+    release_blocks();
+    summed_ = 0;
+    checksum_.reset();
+    used_more_ = false;
 }
 
 void Proc::release_blocks() noexcept {

@@ -48,8 +48,8 @@ class Proc final : public ::hg_proc {
 
     // Starts a pass; see hg_proc_reset. Limit, allocator, flags and handle stay.
     void reset(void* buffer, std::size_t size, hg_proc_op_t what) noexcept {
-        if (extra_buf.buf != nullptr || retired_ != nullptr) [[unlikely]] {
-            release_blocks();
+        if (used_more_) [[unlikely]] {
+            clean();
         }
         start(buffer, size, what);
     }
@@ -76,6 +76,8 @@ class Proc final : public ::hg_proc {
         return {static_cast<std::byte*>(current_buf->buf), used()};
     }
 
+    // The given buffer did not suffice: what was encoded is in the extra one.
+    bool grew() const noexcept { return current_buf != &proc_buf; }
     // The block of the extra buffer; empty if the given one sufficed.
     std::span<std::byte> extra() const noexcept {
         return {static_cast<std::byte*>(extra_buf.buf), extra_block_};
@@ -110,19 +112,18 @@ class Proc final : public ::hg_proc {
     bool locate(const void* buffer, std::size_t passed, const void* data, std::size_t size,
                 std::size_t& offset) const noexcept;
     void release_blocks() noexcept;
+    void clean() noexcept;
     void start(void* buffer, std::size_t size, hg_proc_op_t what) noexcept {
         proc_buf = {buffer, buffer, size, size, false};
         current_buf = &proc_buf;
         op = what;
-        has_saved_ = false;
-        summed_ = 0;
-        checksum_.reset();
     }
 
     Allocator allocator_;
     std::size_t limit_;
     na::Status beyond_limit_;
-    bool has_saved_ = false;       // a pointer into a buffer is out since reset()
+    bool used_more_ = false;  // since reset(): a larger buffer, saved pointers, or the checksum
+    bool has_saved_ = false;  // a pointer into a buffer is out since reset()
     std::size_t extra_block_ = 0;  // bytes that the allocator gave for the extra buffer
     Retired* retired_ = nullptr;   // outgrown blocks that may hold saved pointers
     std::size_t summed_ = 0;       // the checksum has, or leaves out, bytes before this offset

@@ -133,6 +133,57 @@ TEST_CASE("what is no response") {
     CHECK(with(12, 3) == Status::protocol_error);
 }
 
+namespace {
+
+// Every message that differs from `right` in one byte, or in length: glance() never says more than
+// decode().
+template <typename Header, typename Same>
+unsigned count_glances(const Bytes& right, Same&& same) {
+    unsigned seen = 0;
+    const auto look = [&](const Bytes& b) {
+        Header seen_by_glance;
+        Header decoded;
+        const bool good = glance(b, seen_by_glance);
+        const Received received = decode(b, decoded);
+        if (good) {
+            ++seen;
+            CHECK(received.status == Status::success);
+            CHECK(same(seen_by_glance, decoded));
+        }
+    };
+    look(right);
+    for (std::size_t i = 0; i < right.size(); ++i) {
+        look(Bytes(right.begin(), right.begin() + static_cast<std::ptrdiff_t>(i)));
+        for (int value = 0; value < 256; ++value) {
+            Bytes b = right;
+            b[i] = static_cast<std::byte>(value);
+            look(b);
+        }
+    }
+    return seen;
+}
+
+}  // namespace
+
+TEST_CASE("a glance finds what decoding finds") {
+    const Request request{.flags = 0, .origin_context = 3, .cookie = 0x04030201, .id = 5};
+    const auto same_request = [](const Request& a, const Request& b) {
+        return a.flags == b.flags && a.origin_context == b.origin_context && a.cookie == b.cookie &&
+               a.id == b.id;
+    };
+    // Itself, once per byte; any origin, cookie and payload, ids but 0, one-way.
+    CHECK(count_glances<Request>(make(request, kRequestSize, {9, 8, 7}), same_request) ==
+          1 + 27 + (1 + 4 + 3) * 255 + (8 * 255 - 1) + 1);
+    const auto same_response = [](const Response& a, const Response& b) {
+        return a.flags == b.flags && a.code == b.code && a.cookie == b.cookie;
+    };
+    CHECK(count_glances<Response>(make(Response{.cookie = 7}, kResponseSize, {9, 8}),
+                                  same_response) == 1 + 18 + (4 + 2) * 255);
+    Response response;
+    CHECK_FALSE(glance(make(Response{.flags = kHeaderChecksum}, kResponseSize, {}), response));
+    CHECK_FALSE(glance(make(Response{.code = Status::noentry}, kResponseSize, {}), response));
+}
+
 TEST_CASE("the announcement of a large payload") {
     Bytes b(kOverflowSize + 5);
     encode_overflow(b.data(), 0x0102030405060708, 0x0a0b0c0d, 5);

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Target: handles that wait for a request, and those that have served one and wait for the next.
+#include <utility>
+
+#include "hg/context.hpp"
+#include "hg/handle.hpp"
+#include "na/core/posting.hpp"
+#include "na/util/log.hpp"
+
+namespace hg {
+
+using na::Lane;
+using na::Status;
+
+// The handle is nobody's: in stage free or at the end of its last request, inside the budget.
+[[gnu::always_inline]] inline bool Handle::post_now() noexcept {
+    Context& context = *info_.context;
+    target_ = true;
+    looped_ = false;
+    kit_->recv->handler = &Handle::on_request;
+    Status s = Status::canceled;
+    {
+        na::Posting posting(port_->na());
+        // Counted first: unpost() looks at the count after it has said that nothing is accepted.
+        port_->request_posted();
+        stage_.store(Stage::posted, std::memory_order_release);
+        if (context.accepting_.load(std::memory_order_seq_cst)) [[likely]] {
+            s = posting.recv_unexpected(*kit_->recv, kit_->input, port_->size(Lane::unexpected),
+                                        kit_->region);
+        }
+        if (!ok(s)) [[unlikely]] {
+            port_->request_taken();
+        }
+    }
+    if (!ok(s)) [[unlikely]] {
+        not_posted(s);
+        return false;
+    }
+    context.settle();  // a request that waited for a receive has arrived at once
+    return true;
+}
+
+bool Handle::post_request() noexcept {
+    return post_now();
+}
+
+void Handle::not_posted(Status why) noexcept {
+    if (why != Status::canceled) {
+        NA_LOG_ERROR(rpc, "cannot post a receive for requests: {}", to_string(why));
+    }
+    retire(*this);
+}
+
+// Out of use, back to the free list.
+void Handle::retire(Completion& c) {
+    Handle& h = of(c);
+    h.port_->leave_budget();
+    h.drop_data();
+    h.info_.context->handles_->give(h);
+}
+
+void Handle::repost(Completion& c) {
+    of(c).post_request();
+}
+
+// The last reference is gone: ready for the next request.
+void Handle::recycle() noexcept {
+    if (stage() == Stage::received && !one_way_) [[unlikely]] {
+        answer_abandoned();
+        return;
+    }
+    Context& context = *info_.context;
+    const bool plain = !(looped_ || rejected_ || abandoned_ || input_released_);
+    const bool looped = looped_;
+    clear_call();
+    if (data_ != nullptr && !user_data_kept_) [[unlikely]] {
+        drop_data();
+    }
+    if (registration_ != nullptr) [[likely]] {
+        info_.cls->registry().release(*std::exchange(registration_, nullptr), context.id());
+    }
+    source_.clear();
+    info_.addr = nullptr;
+    info_.id = 0;
+    info_.context_id = 0;
+    one_way_ = false;
+    if (plain || let_go(looped)) [[likely]] {
+        (void)post_now();
+    }
+}
+
+// Nobody answered, and nobody can any more. The origin shall not wait for ever.
+void Handle::answer_abandoned() noexcept {
+    abandoned_ = true;
+    NA_LOG_WARNING(rpc, "RPC {:#x} was destroyed without a response", info_.id);
+    refs_.store(kLibraryRef, std::memory_order_relaxed);
+    stage_.store(Stage::answering, std::memory_order_release);
+    if (!ok(respond_error(Status::other_error, {}))) {
+        stage_.store(Stage::answered, std::memory_order_release);
+    }
+    unref();
+}
+
+// The end of a request that did not go the usual way. True: the handle is for the next one.
+bool Handle::let_go(bool looped) noexcept {
+    Context& context = *info_.context;
+    if (std::exchange(rejected_, false)) {
+        context.rejecting_.fetch_sub(1, std::memory_order_relaxed);
+    }
+    const bool abandoned = std::exchange(abandoned_, false);
+    const bool released_early = std::exchange(input_released_, false);
+    if (released_early) {
+        port_->released_ended();
+    }
+    if (abandoned) {
+        // Some give up the reference of the response that they do not send, too.
+        Port& port = *port_;
+        drop_data();
+        if (!looped && !released_early) {
+            port.leave_budget();
+        }
+        context.handles_->set_aside(*this);
+        if (!looped) {
+            (void)context.post_requests(port);
+        }
+        return false;
+    }
+    if (looped || (released_early && !port_->enter_budget())) {
+        drop_data();
+        target_ = false;
+        context.handles_->give(*this);
+        return false;
+    }
+    return true;
+}
+
+}  // namespace hg
