@@ -10,8 +10,8 @@
 //   anything else by one function beside it:    template <class Archive>
 //                                               void serialize(Archive& ar, Type& value)
 //
-// string_view, and span of one-byte elements, are read as views into the message, without a copy;
-// they live as long as the message: see hg/rpc.hpp.
+// string_view, span of one-byte elements, and hg::Elements of numbers (hg/elements.hpp) are read as
+// views into the message, without a copy; they live as long as the message: see hg/rpc.hpp.
 //
 // What is read is hostile: every length is checked against the bytes that are left before anything
 // is allocated, nesting has a limit, and what the values take in memory has one (Limits). A Reader
@@ -532,3 +532,4 @@ void Reader::read(T& value) {
 }  // namespace hg
 
 #include "hg/detail/codec_std.hpp"
+#include "hg/elements.hpp"

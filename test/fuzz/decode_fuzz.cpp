@@ -21,6 +21,7 @@ struct Views {
     std::string_view text;
     std::span<const std::byte> bytes;
     std::vector<std::string_view> list;
+    hg::Elements<std::uint64_t> numbers;
 };
 class Custom {
  public:

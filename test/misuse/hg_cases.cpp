@@ -68,6 +68,10 @@ hg::Task<> use(hg::Engine& engine, hg::Peer peer, hg::RemoteBulk<hg::Share::read
     co_await store(peer, hg::Bulk<hg::Share::write>::allocate(engine, 10));
 #elif MISUSE == 18  // memory that is gone before the transfer
     co_await readable.pull(std::vector<int>(10));
+#elif MISUSE == 20  // a span of elements larger than a byte would not be aligned in the message:
+                    // receive hg::Elements
+    constexpr hg::Rpc<void(std::span<const double>)> numbers{"numbers"};
+    engine.serve(numbers, [](std::span<const double>) {});
 #elif MISUSE == 19  // a Task runs only when it is awaited
     use(engine, peer, readable, writable);
 #endif

@@ -257,8 +257,8 @@ struct Codec<std::span<T>> : detail::SequenceCodec<std::span<T>> {
         static_assert(std::is_const_v<T>,
                       "a span that is received is read only: std::span<const T>");
         static_assert(detail::one_byte<std::remove_const_t<T>>,
-                      "a view of elements larger than a byte would not be aligned in the message: "
-                      "receive a std::vector");
+                      "a span of elements larger than a byte would not be aligned in the message: "
+                      "receive hg::Elements (a view), or a std::vector (a copy)");
         const std::size_t n = r.count(1, 0);
         const std::byte* at = r.view(n);
         s = at == nullptr ? std::span<T>{} : std::span<T>(reinterpret_cast<T*>(at), n);

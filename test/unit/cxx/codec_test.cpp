@@ -2,7 +2,9 @@
 // Values as bytes and back, and bytes that nobody meant well with.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <random>
 
 #include "hg/codec.hpp"
@@ -198,6 +200,43 @@ TEST_CASE("views point into the bytes") {
     CHECK(raw->data() == bytes.data() + 1);
     CHECK(!hg::decode<std::string_view>(std::span(bytes).first(3)));
 }
+
+TEST_CASE("elements larger than a byte are read where they are") {
+    const std::vector<std::uint32_t> numbers{1, 2, 0x80000000U, 4};
+    const auto bytes = hg::encode(numbers);
+    const auto view = hg::decode<hg::Elements<std::uint32_t>>(bytes);
+    REQUIRE(view);
+    CHECK(view->bytes().data() == bytes.data() + 1);  // which is not aligned
+    CHECK(view->size() == 4);
+    CHECK((*view)[2] == 0x80000000U);
+    CHECK(view->front() == 1);
+    CHECK(view->back() == 4);
+    CHECK(view->to_vector() == numbers);
+    CHECK(std::ranges::equal(*view, numbers));
+    CHECK(std::ranges::max(*view) == 0x80000000U);
+    CHECK(view->end() - view->begin() == 4);
+    CHECK(view->begin()[1] == 2);
+    CHECK(view->sub(1, 2).to_vector() == std::vector<std::uint32_t>{2, 0x80000000U});
+    CHECK(view->sub(3).size() == 1);
+    CHECK(view->sub(9, 1).empty());
+    std::uint32_t some[3] = {};
+    CHECK(view->copy_to(some) == 3);
+    CHECK(some[2] == 0x80000000U);
+    CHECK(hg::encode(*view) == bytes);
+    CHECK(hg::encode(hg::Elements<std::uint32_t>(numbers)) == bytes);
+    CHECK(!hg::decode<hg::Elements<std::uint32_t>>(std::span(bytes).first(16)));
+    const auto huge = hg::encode(std::vector<std::uint8_t>(3, 0xff));
+    CHECK(!hg::decode<hg::Elements<double>>(huge));
+    // A length whose bytes would not fit into 64 bits.
+    std::vector<std::uint8_t> wraps(9, 0x80);
+    wraps.push_back(1);
+    wraps[8] = 0xa0;
+    CHECK(decode_status<hg::Elements<std::uint64_t>>(wraps) == Status::protocol_error);
+    CHECK(hg::decode<hg::Elements<double>>(hg::encode(std::vector<double>()))->empty());
+}
+static_assert(std::random_access_iterator<hg::Elements<double>::iterator>);
+static_assert(hg::detail::has_views<hg::Elements<double>>());
+static_assert(hg::detail::kind_of<hg::Elements<int>>() == hg::detail::kind_of<std::vector<int>>());
 
 TEST_CASE("lengths are checked before anything is allocated") {
     // More than there is, overlong, beyond 64 bits.
