@@ -14,9 +14,23 @@ constexpr std::uint8_t kStarting = 0;
 constexpr std::uint8_t kStarted = 1;
 constexpr std::uint8_t kEnded = 2;
 
+// Where it is counted: the call has ended, sent or not.
+void count_end(const CallState& call) noexcept {
+    RpcCounters::Side& calls = call.counters->calls;
+    if (!ok(call.status)) {
+        calls.fail();
+    } else if (!call.rpc->one_way) {
+        calls.received(call.reply().size());
+    }
+    calls.end(call.begun);
+}
+
 void disarm(CallState& call) noexcept {
     (void)call.peer->engine().timers().remove(call.expiry);
     call.on_stop.reset();
+    if (call.counters != nullptr) [[unlikely]] {
+        count_end(call);
+    }
 }
 
 void end(CallState& call) noexcept {
@@ -95,6 +109,7 @@ CallState::CallState(CallState&& other) noexcept
       counted(std::exchange(other.counted, false)),
       cause(other.cause.load(std::memory_order_relaxed)),
       what(other.what),
+      counters(other.counters),
       options(std::move(other.options)) {}
 
 EngineCore* CallState::engine() const noexcept {
@@ -110,6 +125,10 @@ Message* CallState::begin() noexcept {
     }
     counted = true;
     try {
+        if (RpcTable* table = engine.counters(); table != nullptr) [[unlikely]] {
+            counters = &table->of(*rpc);
+            guarded = true;  // the careful way
+        }
         auto taken = peer->take(*rpc);
         if (!taken) [[unlikely]] {
             status = taken.status();
@@ -162,6 +181,10 @@ bool CallState::start(Continuation& continuation) noexcept {
         return false;
     }
     EngineCore& engine = peer->engine();
+    if (counters != nullptr) {
+        begun = Clock::now();
+        counters->calls.sent(message.size);
+    }
     if (options.deadline <= Clock::now()) {
         status = Status::timeout;
         cause = Cause::deadline;
@@ -301,6 +324,9 @@ Error CallState::remote_error(Reader& r, Status code) const {
     if (!r.finish()) {
         return malformed(r.what());
     }
+    if (counters != nullptr) {
+        counters->calls.fail();
+    }
     if (text.empty()) {
         text = fmt::format("{}: {}", subject(*this), to_string(code));
     }
@@ -308,6 +334,9 @@ Error CallState::remote_error(Reader& r, Status code) const {
 }
 
 Error CallState::malformed(const char* why) const {
+    if (counters != nullptr) {
+        counters->calls.fail();
+    }
     return {Status::protocol_error, fmt::format("{}: a malformed answer: {}", subject(*this), why)};
 }
 

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "hg/cxx/engine_core.hpp"
 #include "na/util/log.hpp"
 
@@ -33,12 +35,25 @@ Result<EngineCore*> EngineCore::open(std::string_view info, bool listen, EngineO
                      "EngineOptions: single_thread needs Progress::caller: any other progress is "
                      "made by a second thread"};
     }
+    if (!options.sm_name.empty() && !options.auto_sm) {
+        return Error{Status::invalid_arg, "EngineOptions: sm_name is for auto_sm"};
+    }
     Options core;
     core.na = options.transport;
     core.na.no_block = options.busy;
     core.na.single_class = options.single_thread;
     core.na.single_context = options.single_thread;
     core.auto_sm = options.auto_sm;
+    core.sm_name = options.sm_name;
+    static_assert(static_cast<int>(Checksum::payload) == static_cast<int>(ChecksumLevel::payload));
+    core.checksum = static_cast<ChecksumLevel>(options.checksum);
+    core.bulk_eager = options.bulk_eager;
+    core.loopback = options.loopback;
+    core.overflow = options.overflow;
+    core.overflow_limit = options.overflow_limit;
+    core.overflow_total = options.overflow_total;
+    core.post_init = options.receives != 0 ? options.receives : core.post_init;
+    core.post_incr = options.more_receives != 0 ? options.more_receives : core.post_incr;
     if (options.requests != 0) {
         core.request_limit = options.requests;
         core.post_init = std::min(core.post_init, options.requests);
@@ -76,7 +91,8 @@ EngineCore::EngineCore(EngineOptions options, std::unique_ptr<Class> cls,
       class_(std::move(cls)),
       context_(std::move(context)),
       threaded_(class_->threaded()),
-      timers_(threaded_) {
+      timers_(threaded_),
+      counters_(options_.stats ? std::make_unique<RpcTable>() : nullptr) {
     class_->user = {.data = this};  // for descriptors that come in messages
     begin_.engine = this;
     begin_.run = [](Completion& c) {
@@ -226,14 +242,17 @@ void EngineCore::wait_quiet(Clock::time_point deadline) noexcept {
     }
 }
 
-void EngineCore::shutdown(std::chrono::milliseconds limit) noexcept {
-    if (closing_.exchange(true, std::memory_order_seq_cst)) {
+void EngineCore::refuse() noexcept {
+    if (!closing_.exchange(true, std::memory_order_seq_cst)) {
+        // Answers that are on their way have to leave, and requests that have come to be answered.
+        (void)context_->unpost();
+    }
+}
+
+void EngineCore::cancel_rest(std::chrono::milliseconds limit) noexcept {
+    if (canceling_.exchange(true, std::memory_order_seq_cst)) {
         return;
     }
-    // Answers that are on their way have to leave, and requests that have come to be answered.
-    (void)context_->unpost();
-    const auto now = Clock::now();
-    wait_quiet(limit > Clock::time_point::max() - now ? Clock::time_point::max() : now + limit);
     timers_.expire_all();
     if (!quiet()) {
         NA_LOG_WARNING(cls,
@@ -243,14 +262,48 @@ void EngineCore::shutdown(std::chrono::milliseconds limit) noexcept {
     }
     (void)stopping_.request_stop();
     begin_waiting();  // which answers them
+}
+
+void EngineCore::end_rest() noexcept {
+    try {
+        context_->end_all(Status::canceled);
+    } catch (const std::bad_alloc&) {
+        NA_LOG_ERROR(cls, "shutdown: out of memory");
+    }
+}
+
+void EngineCore::shutdown(std::chrono::milliseconds limit) noexcept {
+    if (driving == this) {
+        // It would wait for itself.
+        NA_LOG_ERROR(
+            cls,
+            "an engine is shut down or destroyed by what it runs (a handler, a callback, a "
+            "coroutine): do that on another thread, or after run() and poll() are back");
+        std::abort();
+    }
+    if (ending_.exchange(true, std::memory_order_seq_cst)) {
+        return;
+    }
+    refuse();
+    const auto now = Clock::now();
+    wait_quiet(limit > Clock::time_point::max() - now ? Clock::time_point::max() : now + limit);
+    cancel_rest(limit);
     for (auto deadline = Clock::now() + kGrace; !quiet() && Clock::now() < deadline;) {
-        try {
-            context_->end_all(Status::canceled);
-        } catch (const std::bad_alloc&) {
-            NA_LOG_ERROR(cls, "shutdown: out of memory");
-        }
+        end_rest();
         wait_quiet(std::min(deadline, Clock::now() + kGrace / 10));
     }
+    finish();
+}
+
+// After refuse() and, unless quiet, cancel_rest().
+void EngineCore::end(std::chrono::milliseconds limit) noexcept {
+    if (!ending_.exchange(true, std::memory_order_seq_cst)) {
+        cancel_rest(limit);
+        finish();
+    }
+}
+
+void EngineCore::finish() noexcept {
     if (thread_.joinable()) {
         stop();
         thread_.join();
@@ -263,6 +316,38 @@ void EngineCore::shutdown(std::chrono::milliseconds limit) noexcept {
     }
     expel();
     close();
+}
+
+void EngineCore::attach(std::shared_ptr<void> driver) noexcept {
+    const std::lock_guard guard(mutex_);
+    driver_.swap(driver);
+}
+
+std::shared_ptr<void> EngineCore::attached() noexcept {
+    const std::lock_guard guard(mutex_);
+    return driver_;
+}
+
+void attach(EngineCore& engine, std::shared_ptr<void> driver) noexcept {
+    engine.attach(std::move(driver));
+}
+std::shared_ptr<void> attached(EngineCore& engine) noexcept {
+    return engine.attached();
+}
+void refuse(EngineCore& engine) noexcept {
+    engine.refuse();
+}
+bool quiet(const EngineCore& engine) noexcept {
+    return engine.quiet();
+}
+void cancel_rest(EngineCore& engine, std::chrono::milliseconds limit) noexcept {
+    engine.cancel_rest(limit);
+}
+void end_rest(EngineCore& engine) noexcept {
+    engine.end_rest();
+}
+void finish(EngineCore& engine, std::chrono::milliseconds limit) noexcept {
+    engine.end(limit);
 }
 
 // Whoever drives it leaves: who is in run(), or has blocked in a call that has ended now.
@@ -456,6 +541,11 @@ void Engine::spawn(Task<void> task) {
     core_->ref();
     core_->tasks.fetch_add(1);
     detail::run_task(*core_, std::move(task));
+}
+
+std::vector<RpcStats> Engine::stats() const {
+    const detail::RpcTable* counters = core_->counters();
+    return counters == nullptr ? std::vector<RpcStats>() : counters->read();
 }
 
 std::uint32_t Engine::calls() const noexcept {

@@ -24,6 +24,7 @@
 
 #include "hg/class.hpp"
 #include "hg/context.hpp"
+#include "hg/cxx/rpc_counters.hpp"
 #include "hg/cxx/timers.hpp"
 #include "hg/engine.hpp"
 #include "na/util/intrusive_list.hpp"
@@ -101,6 +102,15 @@ class EngineCore {
     void run_job(Completion& completion) noexcept;
 
     void shutdown(std::chrono::milliseconds limit) noexcept;
+    // Its parts; see hg/detail/core.hpp.
+    void refuse() noexcept;
+    bool quiet() const noexcept;
+    void cancel_rest(std::chrono::milliseconds limit) noexcept;
+    void end_rest() noexcept;
+    void end(std::chrono::milliseconds limit) noexcept;
+
+    void attach(std::shared_ptr<void> driver) noexcept;
+    std::shared_ptr<void> attached() noexcept;
 
     // --- what is in flight
     // False: the engine is closing. Otherwise one more, until leave().
@@ -131,6 +141,9 @@ class EngineCore {
     static Status invoke(Handle& handle, Registration::Opaque user);
     void handler_ended() noexcept;
 
+    // Null: EngineOptions::stats is not set.
+    RpcTable* counters() const noexcept { return counters_.get(); }
+
     void add(PeerCore& peer);
     void remove(PeerCore& peer) noexcept;
 
@@ -140,9 +153,9 @@ class EngineCore {
 
     void drive() noexcept;  // the engine's thread
     bool hand_out() noexcept;
-    bool quiet() const noexcept;
     void say_quiet() noexcept;
     void wait_quiet(Clock::time_point deadline) noexcept;
+    void finish() noexcept;
     void close() noexcept;
     void expel() noexcept;
     void begin_waiting() noexcept;
@@ -153,9 +166,12 @@ class EngineCore {
     std::unique_ptr<Context> context_;
     const bool threaded_;
     Timers timers_;
+    const std::unique_ptr<RpcTable> counters_;
     std::atomic<std::uint32_t> refs_{1};
     std::atomic<bool> closing_{false};
-    std::atomic<bool> stop_{false};  // run(), drive()
+    std::atomic<bool> ending_{false};     // somebody ends it
+    std::atomic<bool> canceling_{false};  // what is in flight
+    std::atomic<bool> stop_{false};       // run(), drive()
     std::atomic<bool> over_{false};
     std::atomic<std::uint32_t> inside_{0};  // threads in step()
     std::stop_source stopping_;
@@ -179,6 +195,7 @@ class EngineCore {
         Served* served;
     };
     std::deque<Waiting> queue_;
+    std::shared_ptr<void> driver_;
 };
 
 // Whether the completion of a call, or of anything, only wakes a thread.

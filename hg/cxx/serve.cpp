@@ -35,6 +35,15 @@ bool read_header(RequestState& request) noexcept {
     return true;
 }
 
+// Ends a request that no handler begins with.
+void turn_away(const RequestState& request, const Error& error) noexcept {
+    request.respond_error(error);
+    if (request.counters != nullptr) {
+        request.counters->requests.end(request.begun);
+    }
+    request.handle->unref_user();
+}
+
 }  // namespace
 
 Status EngineCore::know(const RpcInfo& rpc) {
@@ -59,6 +68,14 @@ Result<void> EngineCore::serve(std::unique_ptr<Served> served) {
         return Error{
             Status::opnotsupported,
             fmt::format("a client cannot serve \"{}\": open the engine as a server", rpc.name)};
+    }
+    if (served->needs_driver && options_.progress != Progress::caller) {
+        return Error{
+            Status::opnotsupported,
+            fmt::format("the handler of \"{}\" needs an executor of Asio's: open the "
+                        "engine with Progress::caller and drive it by hg::asio::Driver, or "
+                        "serve by hg::asio::on(executor, handler)",
+                        rpc.name)};
     }
     const std::lock_guard guard(mutex_);
     if (closing()) {
@@ -100,13 +117,20 @@ Status EngineCore::invoke(Handle& handle, Registration::Opaque user) {
     EngineCore& engine = *served.engine;
     RequestState request{.engine = &engine, .handle = &handle, .rpc = &served.rpc, .arguments = {}};
     if (!read_header(request)) [[unlikely]] {
-        request.respond_error({Status::protocol_error, "a malformed request"});
-        handle.unref_user();
+        turn_away(request, {Status::protocol_error, "a malformed request"});
         return Status::success;
     }
+    if (RpcTable* table = engine.counters(); table != nullptr) [[unlikely]] {
+        try {
+            request.counters = &table->of(served.rpc);
+            request.begun = Clock::now();
+            request.counters->requests.received(request.arguments.size());
+        } catch (const std::bad_alloc&) {
+            // It is not counted.
+        }
+    }
     if (!engine.enter(engine.handlers)) [[unlikely]] {
-        request.respond_error({Status::canceled, "the target is shut down"});
-        handle.unref_user();
+        turn_away(request, {Status::canceled, "the target is shut down"});
         return Status::success;
     }
     const std::uint32_t limit = engine.options_.handlers;
@@ -118,8 +142,7 @@ Status EngineCore::invoke(Handle& handle, Registration::Opaque user) {
             engine.queue_.push_back({request, &served});
         } catch (const std::bad_alloc&) {
             engine.leave(engine.waiting);
-            request.respond_error({Status::nomem, "out of memory"});
-            handle.unref_user();
+            turn_away(request, {Status::nomem, "out of memory"});
         }
         engine.handler_ended();  // it is none; it begins if the others have ended meanwhile
         return Status::success;
@@ -166,8 +189,7 @@ void EngineCore::begin_waiting() noexcept {
         }
         leave(waiting);
         if (stopping_.stop_requested()) {
-            next.request.respond_error({Status::canceled, "the target is shut down"});
-            next.request.handle->unref_user();
+            turn_away(next.request, {Status::canceled, "the target is shut down"});
             leave(handlers);
             continue;
         }
@@ -188,6 +210,9 @@ bool RequestState::prepare(Message& message) const noexcept {
 }
 
 void RequestState::respond(Message& message) const noexcept {
+    if (counters != nullptr) [[unlikely]] {
+        counters->requests.sent(message.size);
+    }
     const bool large = message.beyond != nullptr;
     const Status s =
         handle->respond(large ? 0 : message.size, {}, message.beyond, large ? message.size : 0);
@@ -202,6 +227,9 @@ void RequestState::unprepare(Message& message) const noexcept {
 }
 
 void RequestState::respond_error(const Error& error) const noexcept {
+    if (counters != nullptr) [[unlikely]] {
+        counters->requests.fail();
+    }
     if (rpc->one_way) {
         NA_LOG_WARNING(rpc, "one-way RPC \"{}\" failed: {}", rpc->name, error.message);
         return;
@@ -231,6 +259,9 @@ void RequestState::respond_error(const Error& error) const noexcept {
 }
 
 void RequestState::finish() noexcept {
+    if (counters != nullptr) [[unlikely]] {
+        counters->requests.end(begun);
+    }
     handle->unref_user();
     EngineCore& e = *engine;
     e.handler_ended();

@@ -11,15 +11,19 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "hg/handler.hpp"
 #include "hg/peer.hpp"
 #include "hg/rpc.hpp"
+#include "hg/stats.hpp"
 #include "hg/task.hpp"
 #include "na/plugin.hpp"
 
@@ -28,6 +32,11 @@ namespace hg {
 namespace detail {
 class EngineCore;
 void run_job(EngineCore& engine, void* what) noexcept;
+
+template <typename F>
+Task<void> keep_and_run(F f) {
+    co_await f();
+}
 }  // namespace detail
 
 // Something that an engine wants to be run: a handler, a callback, the rest of a coroutine. Small,
@@ -58,6 +67,9 @@ enum class Progress : std::uint8_t {
     executor,    // a thread of the engine's makes progress, EngineOptions::executor runs the rest
 };
 
+// What the checksums of messages cover; both ends must agree.
+enum class Checksum : std::uint8_t { none, headers, payload };
+
 struct EngineOptions {
     Progress progress = Progress::own_thread;
     Executor* executor = nullptr;  // with Progress::executor; outlives the engine
@@ -71,15 +83,37 @@ struct EngineOptions {
     // How long the destructor waits for calls and handlers before it ends them.
     std::chrono::milliseconds drain{5000};
 
-    // Peers of this host are reached over shared memory.
+    // Peers of this host that have it set, too, are reached over shared memory.
     bool auto_sm = false;
+    // With auto_sm: the name of the endpoint there; empty: chosen.
+    std::string sm_name = {};
+    // A message whose checksum is wrong is refused.
+    Checksum checksum = Checksum::none;
+    // Small bulk memory that may be read travels inside its descriptor.
+    bool bulk_eager = true;
+    // Calls of oneself do not leave the process; false: they go through the transport.
+    bool loopback = true;
+    // Messages larger than the transport's are pulled by the other side; false: they fail with
+    // Status::overflow. What a peer may announce: bytes of one message, and of all at a time; 0:
+    // HG_OVERFLOW_LIMIT and HG_OVERFLOW_TOTAL of the environment.
+    bool overflow = true;
+    std::uint64_t overflow_limit = 0;
+    std::uint64_t overflow_total = 0;
+    // Receives that a server posts at once, and how many more when all are taken (negative: none,
+    // later requests wait in the transport). 0: 512.
+    std::uint32_t receives = 0;
+    std::int32_t more_receives = 0;
+
+    // Counts calls and requests of each RPC, with the time that they take: Engine::stats(). Costs
+    // two looks at the clock and some counters per call, and nothing where it is not set.
+    bool stats = false;
     // Never sleep: the lowest latency for a whole processor.
     bool busy = false;
     // The promise that one thread uses the engine and all that belongs to it; with
     // Progress::caller only.
     bool single_thread = false;
-    // More of the transport: addresses, keys, message sizes. no_block and single_class come from
-    // the two above.
+    // More of the transport: addresses, keys, message sizes. no_block, single_class and
+    // single_context come from the two above.
     na::InitInfo transport = {};
 };
 
@@ -103,8 +137,8 @@ class Engine {
         std::swap(core_, other.core_);
         return *this;
     }
-    // shutdown() with EngineOptions::drain. Not on a thread of the engine's own, not in what it
-    // runs.
+    // shutdown() with EngineOptions::drain. Not in what the engine runs: that would wait for
+    // itself, and ends the program with a word to the log.
     ~Engine();
 
     // Ends the engine: no request and no call is accepted any more; calls and handlers in flight
@@ -153,12 +187,22 @@ class Engine {
     // Starts a coroutine that nobody waits for, here and now; shutdown() does. An exception that
     // leaves it ends the program.
     void spawn(Task<void> task);
+    // The same for a function that answers the coroutine, such as a lambda: it is kept until the
+    // coroutine has ended, which uses what the lambda has captured. (`spawn(lambda())` would keep
+    // the coroutine only.) May throw std::bad_alloc.
+    template <std::invocable F>
+    requires std::same_as<std::invoke_result_t<F&>, Task<void>>
+    void spawn(F f) { spawn(detail::keep_and_run(std::move(f))); }
     // Awaitables: goes on on the executor, now or after `time`; canceled early by shutdown(): the
     // value says whether the time has passed.
     auto sleep(Clock::duration time);
     // Calls in flight; handlers that run, and requests that wait for one.
     std::uint32_t calls() const noexcept;
     std::uint32_t requests() const noexcept;
+    // What EngineOptions::stats counts, of each RPC that was called or asked for, in the order of
+    // names; empty without it. Until the engine is destroyed, also after shutdown(). Throws
+    // std::bad_alloc.
+    std::vector<RpcStats> stats() const;
 
     detail::EngineCore& core() const noexcept { return *core_; }  // for the library
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <memory>
 #include <utility>
 
@@ -54,7 +55,7 @@ class Operation {
     }
 
     // Calls f(Result<Value>) once: on the engine's executor, or right here where it could not be
-    // started. What `f` throws ends the program. Allocates the place for `f`; may throw
+    // started. What `f` throws ends the program. The place for `f` is recycled; may throw
     // std::bad_alloc.
     template <std::invocable<Result<Value>> F>
     void then(F f) && {
@@ -72,6 +73,12 @@ class Operation {
  private:
     template <typename F>
     struct Later : detail::Continuation {
+        static_assert(alignof(F) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__,
+                      "a callback with more than the usual alignment");
+        static void* operator new(std::size_t bytes) { return detail::allocate_frame(bytes); }
+        static void operator delete(void* place, std::size_t bytes) noexcept {
+            detail::free_frame(place, bytes);
+        }
         O operation;
         F f;
         Later(O&& o, F&& function) : operation(std::move(o)), f(std::move(function)) {

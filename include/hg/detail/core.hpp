@@ -8,6 +8,7 @@
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -46,6 +47,7 @@ namespace detail {
 
 class EngineCore;
 class PeerCore;
+class RpcCounters;
 
 // What an RPC is, apart from its types.
 struct RpcInfo {
@@ -155,7 +157,9 @@ struct CallState {
     bool counted = false;  // among the engine's calls
     std::atomic<Cause> cause{Cause::none};
     std::atomic<std::uint8_t> phase{0};
-    const char* what = "";  // a literal
+    const char* what = "";            // a literal
+    RpcCounters* counters = nullptr;  // null: nothing is counted
+    Clock::time_point begun{};        // where it is
 
     struct Cancel {
         CallState* call;
@@ -208,6 +212,8 @@ struct RequestState {
     const RpcInfo* rpc = nullptr;
     std::span<const std::byte> arguments;
     Clock::time_point deadline = Clock::time_point::max();
+    RpcCounters* counters = nullptr;  // null: nothing is counted
+    Clock::time_point begun{};        // where it is
 
     // Answers; false: nobody waits for an answer, or it was answered. After prepare() one of the
     // other two is called.
@@ -225,6 +231,7 @@ struct Served {
     RpcInfo rpc;
     EngineCore* engine = nullptr;
     void (*run)(Served& self, RequestState& request) noexcept = nullptr;
+    bool needs_driver = false;  // runs where something drives the engine that was attached to it
 
     Served() = default;
     Served(const Served&) = delete;
@@ -234,6 +241,20 @@ struct Served {
 
 // Takes over `served`, also on failure.
 Result<void> serve(EngineCore& engine, Served* served);
+
+// What drives an engine with Progress::caller, for handlers that run there; null: nothing (any
+// more). Any thread.
+void attach(EngineCore& engine, std::shared_ptr<void> driver) noexcept;
+std::shared_ptr<void> attached(EngineCore& engine) noexcept;
+
+// The parts of Engine::shutdown(), for who cannot block: refuse what is new; whether nothing is in
+// flight any more; cancel what is (once), and again what came after; the end, in which whatever
+// still runs is left behind.
+void refuse(EngineCore& engine) noexcept;
+bool quiet(const EngineCore& engine) noexcept;
+void cancel_rest(EngineCore& engine, std::chrono::milliseconds limit) noexcept;
+void end_rest(EngineCore& engine) noexcept;
+void finish(EngineCore& engine, std::chrono::milliseconds limit) noexcept;
 
 void ref(PeerCore* peer) noexcept;
 void unref(PeerCore* peer) noexcept;

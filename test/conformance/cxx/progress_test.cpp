@@ -3,9 +3,12 @@
 #include <catch2/catch.hpp>
 
 #include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
+#include <csignal>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -108,6 +111,31 @@ hg::EngineOptions by_caller(bool single = false) {
 }
 
 }  // namespace
+
+TEST_CASE("an engine that is shut down by its own handler says so") {
+    if (support::options().protocol.find("loop") == std::string::npos &&
+        support::options().protocol.find("na+sm") == std::string::npos) {
+        support::skip("the transport's library does not survive a fork");
+        return;
+    }
+    const bool caller = GENERATE(false, true);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        (void)::signal(SIGABRT, SIG_DFL);  // not Catch2's
+        (void)::close(2);
+        ::alarm(30);
+        hg::Engine engine = hg::Engine::server(support::options().protocol,
+                                               caller ? by_caller() : hg::EngineOptions());
+        engine.serve(nothing, [&] { engine.shutdown(1s); });
+        nothing(engine.self()).get();
+        ::_exit(0);
+    }
+    REQUIRE(child > 0);
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status));
+    CHECK(WTERMSIG(status) == SIGABRT);
+}
 
 TEST_CASE("one thread drives both sides") {
     const bool single = GENERATE(false, true);

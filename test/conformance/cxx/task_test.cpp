@@ -196,6 +196,20 @@ TEST_CASE("beyond the limit of requests callers are told to come again") {
     CHECK(refused >= 1);
 }
 
+TEST_CASE("a lambda that is spawned is kept with what it has captured") {
+    Pair pair;
+    pair.server.serve(add, [](int a, int b) { return a + b; });
+    std::atomic<int> sum{0};
+    {
+        const auto owned = std::make_unique<int>(40);
+        pair.client.spawn([&pair, &sum, own = std::make_unique<int>(*owned)]() -> Task<> {
+            co_await pair.client.sleep(5ms);
+            sum = co_await add(pair.peer, *own, 2);
+        });
+    }
+    CHECK(support::until([&] { return sum == 42; }));
+}
+
 TEST_CASE("sleeps pass, and end early with the engine") {
     hg::EngineOptions options;
     options.drain = 20ms;
