@@ -532,4 +532,3 @@ void Reader::read(T& value) {
 }  // namespace hg
 
 #include "hg/detail/codec_std.hpp"
-#include "hg/elements.hpp"

@@ -543,3 +543,6 @@ Result<T> decode(std::span<const std::byte> bytes, const Limits& limits = {}) {
 }
 
 }  // namespace hg
+
+// Behind what it is made with, whichever of the headers comes first.
+#include "hg/elements.hpp"
