@@ -63,6 +63,9 @@ Status forward(Handle& h, const Callback& callback, void* in_struct) {
             in_struct, h.input_space(), h.info().cls->offset(Lane::unexpected), e);
     } catch (const std::bad_alloc&) {
         s = Status::nomem;
+    } catch (...) {  // the program's
+        h.unclaim();
+        throw;
     }
     if (!ok(s)) [[unlikely]] {
         h.unclaim();
@@ -92,6 +95,9 @@ Status respond(Handle& h, const Callback& callback, void* out_struct) {
             out_struct, h.output_space(), h.info().cls->offset(Lane::expected), e);
     } catch (const std::bad_alloc&) {
         s = Status::nomem;
+    } catch (...) {  // the program's
+        h.unclaim_response();
+        throw;
     }
     if (!ok(s)) [[unlikely]] {
         h.unclaim_response();

@@ -62,7 +62,8 @@ class Proc final : public ::hg_proc {
     }
 
     // Runs a callback (null: no structure). Codes that it made up become other_error.
-    na::Status run(hg_proc_cb_t callback, void* structure) noexcept {
+    // What a callback of a C++ program throws passes through: C++ frameworks rely on it.
+    na::Status run(hg_proc_cb_t callback, void* structure) {
         if (callback == nullptr) {
             return na::Status::success;
         }

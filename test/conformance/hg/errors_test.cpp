@@ -134,6 +134,62 @@ TEST_CASE("a proc that fails leaves the handle as it was") {
     CHECK(pair.run(call, 5) == HG_SUCCESS);
 }
 
+// As those of C++ frameworks do, whose callers catch it.
+TEST_CASE("an exception of a proc passes through, and the handle is as it was") {
+    struct Thrown {};
+    Pair pair;
+    static hg_proc_op_t at;
+    static int caught;
+    at = HG_FREE;
+    caught = 0;
+    const hg_proc_cb_t thrower = [](hg_proc_t proc, void* data) -> hg_return_t {
+        const hg_return_t ret = hg_proc_uint64_t(proc, data);
+        if (hg_proc_get_op(proc) == at && ret == HG_SUCCESS) {
+            throw Thrown{};
+        }
+        return ret;
+    };
+    const hg_rpc_cb_t serve = [](hg_handle_t h) -> hg_return_t {
+        std::uint64_t n = 0;
+        at = HG_DECODE;
+        try {
+            (void)HG_Get_input(h, &n);
+        } catch (const Thrown&) {
+            ++caught;
+        }
+        at = HG_ENCODE;
+        try {
+            (void)HG_Respond(h, nullptr, nullptr, &n);
+        } catch (const Thrown&) {
+            ++caught;
+        }
+        at = HG_FREE;
+        hg_return_t ret = HG_Get_input(h, &n);
+        if (ret == HG_SUCCESS) {
+            ret = HG_Respond(h, nullptr, nullptr, &n);
+            at = HG_DECODE;
+            (void)HG_Free_input(h, &n);
+        }
+        (void)HG_Destroy(h);
+        return ret;
+    };
+    const hg_id_t id = HG_Register_name(pair.a.cls(), "thrower", thrower, thrower, nullptr);
+    REQUIRE(HG_Register_name(pair.b.cls(), "thrower", thrower, thrower, serve) == id);
+    Call call(pair.a, pair.to_b, id);
+    call.decode_output = false;
+    for (unsigned i = 1; i <= 3; ++i) {
+        std::uint64_t n = i;
+        at = HG_ENCODE;
+        CHECK_THROWS_AS(call.forward(static_cast<void*>(&n)), Thrown);
+        CHECK(HG_Ref_get(call.handle()) == 1);
+        at = HG_FREE;
+        CHECK(HG_Reset(call.handle(), HG_ADDR_NULL, 0) == HG_SUCCESS);
+        REQUIRE(call.forward(static_cast<void*>(&n)) == HG_SUCCESS);
+        CHECK(pair.wait(call) == HG_SUCCESS);
+        CHECK(caught == 2 * static_cast<int>(i));
+    }
+}
+
 TEST_CASE("a structure that is shorter than the target expects") {
     Pair pair;
     // The origin sends 4 bytes where the target decodes a blob.
