@@ -6,8 +6,8 @@
 
 #include "mercury_util_config.h"
 
-typedef volatile int32_t hg_atomic_int32_t;
-typedef volatile int64_t hg_atomic_int64_t;
+typedef int32_t hg_atomic_int32_t;
+typedef int64_t hg_atomic_int64_t;
 
 #define HG_ATOMIC_VAR_INIT(x) (x)
 

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <sys/queue.h>
 
+#include "mercury_util_config.h"
+
 /* Loops whose body may remove (and free) `var`; `next` is another variable of its type. */
 #ifndef LIST_FOREACH_SAFE
 #define LIST_FOREACH_SAFE(var, head, field, next) \

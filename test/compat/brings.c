@@ -32,9 +32,15 @@ struct counted {
     hg_atomic_int32_t left;
 };
 
+/* As the argument of a callback. */
+void* left_of(struct counted* c);
+void* left_of(struct counted* c) {
+    return &c->left;
+}
+
 void one_less(struct counted* c);
 void one_less(struct counted* c) {
-    if (hg_atomic_decr32(&c->left) == 0)
+    if (hg_atomic_decr32((hg_atomic_int32_t*)left_of(c)) == 0)
         hg_request_complete(c->request);
 }
 #elif BRINGS == 3
@@ -53,6 +59,13 @@ int post(hg_thread_pool_t* pool, struct pool_user* user) {
     hg_thread_mutex_lock(&user->mutex);
     hg_thread_mutex_unlock(&user->mutex);
     return hg_thread_pool_post(pool, &user->work);
+}
+#elif BRINGS == 5
+#include "mercury_queue.h"
+
+int queued(uint32_t* count);
+int queued(uint32_t* count) {
+    return *count != 0 ? HG_UTIL_SUCCESS : HG_UTIL_FAIL;
 }
 #elif BRINGS == 4
 #include "mercury_proc_string.h"
