@@ -13,7 +13,10 @@
 
 #include <stdio.h>
 
+#include "mercury_atomic.h"
 #include "mercury_queue.h"
+#include "mercury_thread_mutex.h"
+#include "mercury_time.h"
 #include "mercury_util.h"
 #include "mercury_util_config.h"
 

@@ -67,6 +67,21 @@ int queued(uint32_t* count);
 int queued(uint32_t* count) {
     return *count != 0 ? HG_UTIL_SUCCESS : HG_UTIL_FAIL;
 }
+#elif BRINGS == 6
+#include "mercury_log.h"
+
+struct stamped {
+    hg_time_t when;
+    hg_atomic_int32_t count;
+    hg_thread_mutex_t mutex;
+    STAILQ_ENTRY(stamped) next;
+};
+
+int stamp(struct stamped* s);
+int stamp(struct stamped* s) {
+    (void)hg_atomic_incr32(&s->count);
+    return hg_time_get_current(&s->when);
+}
 #elif BRINGS == 4
 #include "mercury_proc_string.h"
 
