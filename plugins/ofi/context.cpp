@@ -103,7 +103,7 @@ void Context::settle() noexcept {
 
 Request* Context::take_request() noexcept {
     return pool_.take([this](std::byte* memory, std::size_t bytes) {
-        return domain_.registrar().local(memory, bytes);
+        return domain_.registrar().local(memory, bytes, *endpoint_->ep());
     });
 }
 

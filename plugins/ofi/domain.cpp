@@ -223,6 +223,9 @@ Result<std::unique_ptr<plugin::Context>> Domain::open_context(std::uint8_t id, p
                 return std::move(fresh).error();
             }
             endpoint = std::move(*fresh);
+            if (id == 0) {
+                registrar_.bind_to(endpoint->ep());
+            }
         }
         auto context = std::make_unique<Context>(*this, id, std::move(endpoint), sink);
         if (Error error = context->open(); !ok(error.status)) {

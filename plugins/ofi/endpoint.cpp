@@ -142,7 +142,7 @@ Error Endpoint::make_buffers(const EndpointSpec& spec) {
     }
     // Not zeroed: the pages are taken as they are used.
     memory_.reset(new std::byte[count * buffer_bytes_]);
-    auto mr = spec.registrar->local(memory_.get(), count * buffer_bytes_);
+    auto mr = spec.registrar->local(memory_.get(), count * buffer_bytes_, *ep_);
     if (!mr) {
         return std::move(mr).error();
     }

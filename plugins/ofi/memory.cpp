@@ -134,7 +134,8 @@ void Registrar::open(fid_domain* domain, const fi_info& info) noexcept {
 }
 
 Result<FabricMr> Registrar::register_one(void* memory, std::size_t bytes, std::uint64_t access,
-                                         MemoryKind kind, std::uint64_t device) const {
+                                         MemoryKind kind, std::uint64_t device,
+                                         fid_ep* endpoint) const {
     iovec vector{memory, bytes};
     fi_mr_attr attr{};
     attr.mr_iov = &vector;
@@ -173,8 +174,8 @@ Result<FabricMr> Registrar::register_one(void* memory, std::size_t bytes, std::u
         return failure(rc, fmt::format("register {} bytes", bytes));
     }
     FabricMr owner(mr);
-    if ((mode_ & FI_MR_ENDPOINT) != 0 && endpoint_ != nullptr) {
-        rc = fi_mr_bind(mr, &endpoint_->fid, 0);
+    if ((mode_ & FI_MR_ENDPOINT) != 0 && endpoint != nullptr) {
+        rc = fi_mr_bind(mr, &endpoint->fid, 0);
         if (rc == 0) {
             rc = fi_mr_enable(mr);
         }
@@ -202,11 +203,12 @@ Result<Region::RawKey> Registrar::raw_key(fid_mr& mr) const {
     return key;
 }
 
-Result<FabricMr> Registrar::local(void* memory, std::size_t bytes) const {
+Result<FabricMr> Registrar::local(void* memory, std::size_t bytes, fid_ep& endpoint) const {
     if (!local_needed()) {
         return FabricMr{};
     }
-    return register_one(memory, bytes, FI_SEND | FI_RECV | FI_READ | FI_WRITE, MemoryKind::host, 0);
+    return register_one(memory, bytes, FI_SEND | FI_RECV | FI_READ | FI_WRITE, MemoryKind::host, 0,
+                        &endpoint);
 }
 
 Result<std::unique_ptr<plugin::Region>> Registrar::make(std::span<const Segment> segments,
@@ -224,7 +226,8 @@ Result<std::unique_ptr<plugin::Region>> Registrar::make(std::span<const Segment>
     region->host_ = kind == MemoryKind::host;
     std::uint64_t sum = 0;
     for (const Segment& s : segments) {
-        auto mr = register_one(s.base, s.length, rights, kind, device);
+        auto mr = register_one(s.base, s.length, rights, kind, device,
+                               endpoint_.load(std::memory_order_acquire));
         if (!mr) {
             return std::move(mr).error();
         }

@@ -8,6 +8,7 @@
 //   raw       length, address, base of the registration, size of the key, key
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -78,9 +79,11 @@ class Region final : public plugin::Region {
 // Registers with a domain; any thread.
 class Registrar {
  public:
-    // `endpoint`: what registrations are bound to where the provider wants it (FI_MR_ENDPOINT).
     void open(fid_domain* domain, const fi_info& info) noexcept;
-    void bind_to(fid_ep* endpoint) noexcept { endpoint_ = endpoint; }
+    // What the user's memory is bound to where the provider wants it (FI_MR_ENDPOINT).
+    void bind_to(fid_ep* endpoint) noexcept {
+        endpoint_.store(endpoint, std::memory_order_release);
+    }
 
     Result<std::unique_ptr<plugin::Region>> make(std::span<const Segment> segments, Access access,
                                                  MemoryKind kind, std::uint64_t device) const;
@@ -88,19 +91,20 @@ class Registrar {
     // which mean something to the provider only.
     Result<std::unique_ptr<plugin::Region>> decode(std::span<const std::byte> in,
                                                    std::uint64_t length) const;
-    // For the plugin's own buffers: null where the provider needs no registration of local memory.
-    Result<FabricMr> local(void* memory, std::size_t bytes) const;
+    // For the plugin's own buffers, those of one endpoint: null where the provider needs no
+    // registration of local memory.
+    Result<FabricMr> local(void* memory, std::size_t bytes, fid_ep& endpoint) const;
     bool local_needed() const noexcept { return (mode_ & FI_MR_LOCAL) != 0; }
 
  private:
     Result<FabricMr> register_one(void* memory, std::size_t bytes, std::uint64_t access,
-                                  MemoryKind kind, std::uint64_t device) const;
+                                  MemoryKind kind, std::uint64_t device, fid_ep* endpoint) const;
     bool raw() const noexcept { return (mode_ & FI_MR_RAW) != 0; }
     Result<Region::RawKey> raw_key(fid_mr& mr) const;
     Error read_key(util::ByteReader& r, Region& region, Region::Part& part) const;
 
     fid_domain* domain_ = nullptr;
-    fid_ep* endpoint_ = nullptr;
+    std::atomic<fid_ep*> endpoint_{nullptr};
     int mode_ = 0;
     std::size_t key_bits_ = 64;
     std::size_t key_bytes_ = 0;  // of raw keys, at most

@@ -26,6 +26,7 @@ class Provider : public fid_domain {
     Provider(int mode, std::size_t key_size) : fid_domain{} {
         operations_.control = control;
         memory_operations_.control = memory_control;
+        memory_operations_.bind = memory_bind;
         memory_operations_.close = memory_close;
         memory_.regattr = regattr;
         fid.ops = &operations_;
@@ -52,6 +53,9 @@ class Provider : public fid_domain {
     std::size_t longest = 0;                 // key of those
     std::size_t real_key = 0;                // bytes of the keys
     int refuse = -1;                         // that mapping, counted from 0
+    fid_ep endpoint{};
+    std::vector<fi_mr_attr> asked;  // of registrations
+    bool refuse_bind = false;
 
     // The key of the registration of this memory.
     std::vector<std::uint8_t> key_of(const void* memory) const {
@@ -65,6 +69,7 @@ class Provider : public fid_domain {
     struct Registration : fid_mr {
         Provider* provider;
         void* memory;
+        bool bound = false;
     };
 
     static int regattr(struct fid* domain, const fi_mr_attr* attr, std::uint64_t, fid_mr** made) {
@@ -73,11 +78,16 @@ class Provider : public fid_domain {
         r->fid.ops = &self->memory_operations_;
         r->provider = self;
         r->memory = attr->mr_iov->iov_base;
-        r->key =
-            (self->attributes_.mr_mode & FI_MR_RAW) != 0 ? FI_KEY_NOTAVAIL : attr->requested_key;
+        r->key = self->later() ? FI_KEY_NOTAVAIL : self->give_key(attr->requested_key);
+        self->asked.push_back(*attr);
         ++self->registrations;
         *made = r;
         return 0;
+    }
+    // The key is there when the registration is enabled, or as bytes only.
+    bool later() const { return (attributes_.mr_mode & (FI_MR_RAW | FI_MR_ENDPOINT)) != 0; }
+    std::uint64_t give_key(std::uint64_t requested) {
+        return (attributes_.mr_mode & FI_MR_PROV_KEY) != 0 ? ++last_key_ : requested;
     }
     static Registration& of(struct fid* f) {
         return *static_cast<Registration*>(reinterpret_cast<fid_mr*>(f));
@@ -87,7 +97,18 @@ class Provider : public fid_domain {
         delete &of(f);
         return 0;
     }
+    static int memory_bind(struct fid* f, struct fid* to, std::uint64_t flags) {
+        CHECK(to == &of(f).provider->endpoint.fid);
+        CHECK(flags == 0);
+        of(f).bound = !of(f).provider->refuse_bind;
+        return of(f).bound ? 0 : -FI_EINVAL;
+    }
     static int memory_control(struct fid* f, int command, void* argument) {
+        if (command == FI_ENABLE) {
+            CHECK(of(f).bound);
+            of(f).key = of(f).provider->give_key(of(f).provider->asked.back().requested_key);
+            return 0;
+        }
         if (command != FI_GET_RAW_MR) {
             return -FI_ENOSYS;
         }
@@ -126,6 +147,7 @@ class Provider : public fid_domain {
     fi_ops_mr memory_{};
     fi_info info_{};
     fi_domain_attr attributes_{};
+    std::uint64_t last_key_ = 70;
 };
 
 // Three segments.
@@ -175,6 +197,58 @@ TEST_CASE("numbers as keys", "[ofi][memory]") {
         start += s.length;
     }
     CHECK(p.mappings == 0);
+}
+
+TEST_CASE("registrations that belong to an endpoint are bound to it and enabled", "[ofi][memory]") {
+    const bool own_keys = GENERATE(false, true);
+    Provider p(FI_MR_ENDPOINT | (own_keys ? FI_MR_PROV_KEY : 0), 8);
+    p.registrar.bind_to(&p.endpoint);
+    Memory m;
+    {
+        auto mine = p.registrar.make(m.segments, Access::read_write, MemoryKind::host, 0);
+        REQUIRE(mine);
+        std::uint64_t start = 0;
+        for (std::size_t i = 0; i < std::size(m.segments); ++i) {
+            const std::uint64_t key = as_region(mine).at(start).key;
+            // Ours to choose, or the provider's, which is not asked for one.
+            CHECK(key == (own_keys ? 71 + i : p.asked[i].requested_key));
+            CHECK((p.asked[i].requested_key == 0) == own_keys);
+            start += m.segments[i].length;
+        }
+    }
+    p.refuse_bind = true;
+    const auto refused = p.registrar.make(m.segments, Access::read_write, MemoryKind::host, 0);
+    CHECK(refused.status() == Status::invalid_arg);
+}
+
+TEST_CASE("what goes through buffers is registered where the provider wants that",
+          "[ofi][memory]") {
+    std::byte buffer[64];
+    const bool local = GENERATE(false, true);
+    Provider p((local ? FI_MR_LOCAL : 0) | FI_MR_ENDPOINT, 8);
+    // With their endpoint, whether or not that is the one of the user's memory.
+    const auto mr = p.registrar.local(buffer, sizeof buffer, p.endpoint);
+    REQUIRE(mr);
+    CHECK((*mr != nullptr) == local);
+    CHECK(p.registrations == (local ? 1 : 0));
+    if (local) {
+        CHECK(fi_mr_key(mr->get()) != FI_KEY_NOTAVAIL);
+        // Nobody else reaches it.
+        CHECK(p.asked[0].access == (FI_SEND | FI_RECV | FI_READ | FI_WRITE));
+    }
+}
+
+TEST_CASE("access rights are those of both sides' operations", "[ofi][memory]") {
+    Provider p(0, 8);
+    Memory m;
+    const std::pair<Access, std::uint64_t> rights[] = {
+        {Access::read, FI_WRITE | FI_REMOTE_READ},
+        {Access::write, FI_READ | FI_REMOTE_WRITE},
+        {Access::read_write, FI_WRITE | FI_REMOTE_READ | FI_READ | FI_REMOTE_WRITE}};
+    for (const auto& [access, expected] : rights) {
+        REQUIRE(p.registrar.make(m.segments, access, MemoryKind::host, 0));
+        CHECK(p.asked.back().access == expected);
+    }
 }
 
 TEST_CASE("keys of the provider's own are mapped where they are used", "[ofi][memory]") {
