@@ -105,7 +105,8 @@ EngineCore::EngineCore(EngineOptions options, std::unique_ptr<Class> cls,
 // --- progress
 // --------------------------------------------------------------------------------------------------------
 
-bool EngineCore::step(unsigned ms, const std::atomic<std::uint32_t>* done) noexcept {
+bool EngineCore::step(unsigned ms, std::uint32_t look,
+                      const std::atomic<std::uint32_t>* done) noexcept {
     // In this order, as expel() has the opposite one.
     inside_.fetch_add(1, std::memory_order_seq_cst);
     if (over_.load(std::memory_order_seq_cst)) [[unlikely]] {
@@ -113,11 +114,10 @@ bool EngineCore::step(unsigned ms, const std::atomic<std::uint32_t>* done) noexc
         return false;
     }
     EngineCore* const before = std::exchange(driving, this);
-    const std::uint32_t look = look_.load(std::memory_order_acquire);
     timers_.expire();
     const unsigned limit = timers_.until_next(ms);
     (void)context_->progress_until(limit, [&] {
-        return look_.load(std::memory_order_acquire) != look ||
+        return this->look() != look ||
                (done != nullptr && done->load(std::memory_order_acquire) != 0);
     });
     timers_.expire();
@@ -159,8 +159,12 @@ void run_job(EngineCore& engine, void* what) noexcept {
 }
 
 void EngineCore::drive() noexcept {
-    while (!stop_.load(std::memory_order_acquire)) {
-        (void)step(kLongest);
+    for (;;) {
+        const std::uint32_t look = this->look();
+        if (stop_.load(std::memory_order_acquire)) {
+            return;
+        }
+        (void)step(kLongest, look);
     }
 }
 
@@ -173,7 +177,7 @@ void EngineCore::timer_added() noexcept {
 void EngineCore::wait(std::atomic<std::uint32_t>& done) noexcept {
     if (options_.progress == Progress::caller || driving == this) {
         while (done.load(std::memory_order_acquire) == 0 && !over()) {
-            (void)step(kLongest, &done);
+            (void)step(kLongest, look(), &done);  // which looks at both itself
         }
     }
     done.wait(0, std::memory_order_acquire);
@@ -196,13 +200,14 @@ void wake(EngineCore* engine, std::atomic<std::uint32_t>& done) noexcept {
 }
 
 void EngineCore::run_until(Clock::time_point deadline) noexcept {
-    while (!over() && !stop_.exchange(false, std::memory_order_acq_rel)) {
+    for (;;) {
+        const std::uint32_t look = this->look();
         const auto now = Clock::now();
-        if (now >= deadline) {
+        if (over() || stop_.exchange(false, std::memory_order_acq_rel) || now >= deadline) {
             return;
         }
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now).count();
-        (void)step(static_cast<unsigned>(std::min<std::int64_t>(left, kLongest)));
+        (void)step(static_cast<unsigned>(std::min<std::int64_t>(left, kLongest)), look);
     }
 }
 
@@ -224,7 +229,7 @@ void EngineCore::say_quiet() noexcept {
         const std::lock_guard guard(quiet_mutex_);
         quiet_.notify_all();
     }
-    if (options_.progress == Progress::caller && driving != this) {
+    if (options_.progress == Progress::caller) {
         wake();
     }
 }
@@ -235,10 +240,14 @@ void EngineCore::wait_quiet(Clock::time_point deadline) noexcept {
         quiet_.wait_until(lock, deadline, [this] { return quiet(); });
         return;
     }
-    while (!quiet() && Clock::now() < deadline) {
-        const auto left =
-            std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-        (void)step(static_cast<unsigned>(std::clamp<std::int64_t>(left, 0, kLongest)));
+    for (;;) {
+        const std::uint32_t look = this->look();
+        const auto now = Clock::now();
+        if (quiet() || now >= deadline) {
+            return;
+        }
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now).count();
+        (void)step(static_cast<unsigned>(std::min<std::int64_t>(left, kLongest)), look);
     }
 }
 
@@ -514,7 +523,7 @@ Peer Engine::self() const {
 }
 
 bool Engine::poll() noexcept {
-    return core_->step(0);
+    return core_->step(0, core_->look());
 }
 
 void Engine::run_for(std::chrono::milliseconds time) noexcept {

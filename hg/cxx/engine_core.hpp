@@ -79,9 +79,13 @@ class EngineCore {
     const EngineOptions& options() const noexcept { return options_; }
 
     // --- progress
+    // To be taken before anything is read that wake() is called for, and given to step(), which
+    // does not sleep if there was a wake() since.
+    std::uint32_t look() const noexcept { return look_.load(std::memory_order_acquire); }
     // One round of at most `ms`; answers whether something ran.
     // With `done`: returns when that is not 0, too.
-    bool step(unsigned ms, const std::atomic<std::uint32_t>* done = nullptr) noexcept;
+    bool step(unsigned ms, std::uint32_t look,
+              const std::atomic<std::uint32_t>* done = nullptr) noexcept;
     // A sleeper has to look at the timers again, unless this thread will do it anyway.
     void timer_added() noexcept;
     void wake() noexcept {

@@ -204,6 +204,33 @@ TEST_CASE("run() until stop(), from another thread and from a handler") {
     CHECK(hg::Clock::now() - start >= 30ms);
 }
 
+TEST_CASE("no stop() is lost, however close it comes to the sleep of who runs") {
+    hg::Engine engine = hg::Engine::server(support::options().protocol, by_caller());
+    constexpr int kRounds = 20'000 / support::kSlow;
+    std::atomic<int> entered{0};
+    std::atomic<int> left{0};
+    std::atomic<bool> enough{false};
+    std::thread runner([&] {
+        for (int i = 1; i <= kRounds && !enough; ++i) {
+            entered = i;
+            engine.run();
+            left = i;
+        }
+    });
+    for (int i = 1; i <= kRounds && !enough; ++i) {
+        while (entered != i) {
+        }
+        for (std::atomic<int> pause = i % 256; pause > 0; --pause) {
+        }
+        engine.stop();
+        // Less than an engine sleeps without a look around.
+        enough = !support::until_for(30s, [&] { return left == i; });
+    }
+    CHECK_FALSE(enough);
+    engine.stop();
+    runner.join();
+}
+
 TEST_CASE("another event loop sleeps on the descriptor") {
     Pair pair(by_caller());
     if (pair.server.descriptor() < 0) {
