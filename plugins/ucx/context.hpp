@@ -94,7 +94,7 @@ class Context final : public session::Engine {
     bool post_pieces(Transfer& t) noexcept;
     plugin::Posted post_piece(Transfer& t) noexcept;
     std::size_t post_waiting();
-    void answered(Link& link, const RmaHeader& h, std::span<const std::byte> data);
+    void rma_answered(Link& link, const RmaHeader& h, std::span<const std::byte> data);
     void end_if_done(Transfer& t);
     void free_piece(Piece& p) noexcept;
     void cancel_transfer(Transfer& t);

@@ -196,7 +196,7 @@ std::size_t Context::post_waiting() {
 }
 
 // An answer that nobody waits for any more belongs to a session of the past, or is invented.
-void Context::answered(Link& link, const RmaHeader& h, std::span<const std::byte> data) {
+void Context::rma_answered(Link& link, const RmaHeader& h, std::span<const std::byte> data) {
     const std::uint64_t index = h.sequence & ((std::uint64_t{1} << kIndexBits) - 1);
     Piece* p = link.room != nullptr && index < kPieceWindow ? &link.room[index] : nullptr;
     if (p == nullptr || p->link != &link || p->sequence != h.sequence) {

@@ -25,7 +25,7 @@ void Context::arrived_rma(std::span<const std::byte> bytes) {
     const auto data = bytes.subspan(RmaHeader::kSize);
     if (h.kind == RmaHeader::Kind::answer) {
         try {
-            answered(*link, h, data);
+            rma_answered(*link, h, data);
         } catch (const std::bad_alloc&) {
         }
         return;
