@@ -50,8 +50,8 @@ class Receiver {
         Op op;
     };
     Endpoint& endpoint_;
-    std::vector<std::unique_ptr<Slot>> slots_;
     std::vector<Slot*> idle_;
+    std::vector<std::unique_ptr<Slot>> slots_;  // gone first: what ends then still says so
 };
 
 bool in_order(const std::vector<na_tag_t>& tags, std::size_t count) {
