@@ -13,9 +13,6 @@
 //   int sum = co_await hg::asio::async(add(peer, 1, 2), asio::use_awaitable);  throws hg::Exception
 //   std::future<int> sum = hg::asio::async(add(peer, 1, 2), asio::use_future);
 //
-//   // Handlers that are Asio's coroutines, run on the driver's executor:
-//   driver.serve(work, [&](int ms) -> asio::awaitable<std::string> { ... });
-//
 // A token's completion handler runs on its associated executor; without one, where the engine runs
 // it. Where Boost has cancellation slots (1.77), those of the token's handler cancel the operation.
 #pragma once
@@ -26,9 +23,7 @@
 #include <boost/asio/associated_allocator.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/async_result.hpp>
-#include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_executor.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -42,12 +37,8 @@
 
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
-#include <concepts>
-#include <coroutine>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -56,151 +47,7 @@
 #include "hg/bulk.hpp"
 #include "hg/engine.hpp"
 
-#if defined(BOOST_ASIO_HAS_CO_AWAIT)
-namespace hg::asio::detail {
-template <typename T, typename E>
-class Spawned;
-}
-// To the library it is a task.
-template <typename T, typename E>
-inline constexpr bool hg::detail::is_task<hg::asio::detail::Spawned<T, E>> = true;
-template <typename T, typename E>
-struct hg::detail::unwrap_task<hg::asio::detail::Spawned<T, E>> {
-    using type = T;
-};
-#endif
-
 namespace hg::asio {
-namespace detail {
-
-#if defined(BOOST_ASIO_HAS_CO_AWAIT)
-
-template <typename T>
-inline constexpr bool is_awaitable = false;
-template <typename T, typename E>
-inline constexpr bool is_awaitable<boost::asio::awaitable<T, E>> = true;
-
-// A handler's awaitable, as the library's coroutine awaits it: it runs on the executor, and what
-// waits for it goes on there. If the executor ends before it does (an io_context that is
-// destroyed), it has failed with Status::canceled.
-template <typename T, typename E>
-class Spawned {
- public:
-    template <typename Executor>
-    Spawned(const Executor& executor, boost::asio::awaitable<T, E>&& handler)
-        : executor_(executor), handler_(std::move(handler)) {}
-    Spawned(const Spawned&) = delete;
-    Spawned& operator=(const Spawned&) = delete;
-
-    bool await_ready() const noexcept { return false; }
-    bool await_suspend(std::coroutine_handle<> waiting) noexcept {
-        waiting_ = waiting;
-        try {
-            End end(*this);
-            boost::asio::co_spawn(executor_, keep(std::move(handler_), value_), std::move(end));
-        } catch (...) {
-            // The End has been noticed: it is gone.
-            error_ = std::current_exception();
-        }
-        // Whoever is second goes on.
-        return phase_.exchange(Phase::waits, std::memory_order_acq_rel) != Phase::ended;
-    }
-    T await_resume() {
-        if (error_) {
-            std::rethrow_exception(error_);
-        }
-        if constexpr (!std::is_void_v<T>) {
-            return *std::move(value_);
-        }
-    }
-
- private:
-    enum class Phase : std::uint8_t { starts, waits, ended };
-    using Value = std::optional<std::conditional_t<std::is_void_v<T>, bool, T>>;
-
-    // co_spawn() wants values with a default constructor.
-    static boost::asio::awaitable<void, E> keep(boost::asio::awaitable<T, E> handler,
-                                                [[maybe_unused]] Value& value) {
-        if constexpr (std::is_void_v<T>) {
-            co_await std::move(handler);
-        } else {
-            value.emplace(co_await std::move(handler));
-        }
-    }
-
-    // Called once, or destroyed without.
-    class End {
-     public:
-        explicit End(Spawned& spawned) noexcept : spawned_(&spawned) {}
-        End(End&& other) noexcept : spawned_(std::exchange(other.spawned_, nullptr)) {}
-        End& operator=(End&&) = delete;
-        ~End() {
-            if (spawned_ != nullptr) {
-                std::exchange(spawned_, nullptr)->ended(abandoned());
-            }
-        }
-        void operator()(std::exception_ptr error) {
-            std::exchange(spawned_, nullptr)->ended(std::move(error));
-        }
-
-     private:
-        static std::exception_ptr abandoned() noexcept {
-            try {
-                return std::make_exception_ptr(
-                    Exception(Error{Status::canceled, "the target's io_context has ended"}));
-            } catch (...) {
-                return std::current_exception();
-            }
-        }
-        Spawned* spawned_;
-    };
-
-    void ended(std::exception_ptr error) noexcept {
-        error_ = std::move(error);
-        const std::coroutine_handle<> waiting = waiting_;
-        if (phase_.exchange(Phase::ended, std::memory_order_acq_rel) == Phase::waits) {
-            waiting.resume();
-        }
-    }
-
-    E executor_;
-    boost::asio::awaitable<T, E> handler_;
-    Value value_;
-    std::exception_ptr error_;
-    std::coroutine_handle<> waiting_;
-    std::atomic<Phase> phase_{Phase::starts};
-};
-
-// What Driver::serve() makes of handlers.
-template <typename Executor, typename F>
-class Handler {
- public:
-    Handler(Executor executor, F f) : executor_(std::move(executor)), f_(std::move(f)) {}
-
-    template <typename... A>
-    requires std::invocable<F&, A...>
-    decltype(auto) operator()(A&&... arguments) {
-        using Answer = std::remove_cvref_t<std::invoke_result_t<F&, A...>>;
-        if constexpr (is_awaitable<Answer>) {
-            return spawn(std::invoke(f_, std::forward<A>(arguments)...));
-        } else {
-            return std::invoke(f_, std::forward<A>(arguments)...);
-        }
-    }
-
- private:
-    template <typename T, typename E>
-    Spawned<T, E> spawn(boost::asio::awaitable<T, E>&& handler) const {
-        return Spawned<T, E>(executor_, std::move(handler));
-    }
-
-    Executor executor_;
-    F f_;
-};
-
-#endif
-
-}  // namespace detail
 
 // Makes progress for an engine (Progress::caller) on an executor: all that the engine runs,
 // handlers included, runs there. Give it a strand where several threads run the io_context. As long
@@ -219,23 +66,8 @@ class Driver {
     Driver& operator=(const Driver&) = delete;
     ~Driver() { stop(); }
 
-#if defined(BOOST_ASIO_HAS_CO_AWAIT)
-    // Engine::serve(), for handlers that answer a boost::asio::awaitable of the result, or of a
-    // Result; they run on the driver's executor (others are served as Engine::serve() does). Before
-    // stop(). They go on after it as long as somebody runs the executor; an io_context that is
-    // destroyed ends them, and their callers hear Status::canceled if the engine still lives.
-    template <typename Definition, typename F>
-    void serve(const Definition& definition, F handler) {
-        state_->engine->serve(
-            definition,
-            detail::Handler<Executor, F>(state_->descriptor.get_executor(), std::move(handler)));
-    }
-#endif
-
     // No more progress. The engine's destructor, or shutdown(), makes what it needs itself.
-    void stop() noexcept {
-        state_->stop();
-    }
+    void stop() noexcept { state_->stop(); }
 
  private:
     struct State {
