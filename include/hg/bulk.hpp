@@ -174,12 +174,11 @@ class [[nodiscard(
  public:
     Transfer(Transfer && other) noexcept = default;
 
-    // The token of its options, and another in its place; before it is started.
-    const std::stop_token& stop() const noexcept {
-        return state_.options.stop;
-    }
-    void stop_with(std::stop_token token) noexcept {
-        state_.options.stop = std::move(token);
+    // For adapters: guard() before it is started, and then cancel() from any thread, until it has
+    // ended; it ends with Status::canceled, or as it would have.
+    void guard() noexcept {}
+    void cancel() noexcept {
+        detail::TransferState::Cancel{&state_}();
     }
     // For Operation and when_all().
     bool start(detail::Continuation & next) noexcept {

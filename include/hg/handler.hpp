@@ -69,6 +69,17 @@ struct unwrap_task<Task<T>> {
     using type = T;
 };
 
+// How a handler runs that is neither a function nor a Task: headers for other libraries
+// (hg/asio.hpp) have specialisations with
+//   static constexpr bool needs_driver;                 see Served
+//   template <typename S> static void run(S& served, RequestState& request) noexcept;
+template <typename F, typename Answer>
+struct Runner {};
+template <typename F, typename Answer>
+concept has_runner = requires {
+    Runner<F, Answer>::needs_driver;
+};
+
 // What a handler answers, without Task and Result.
 template <typename T>
 using answered = typename unwrap_result<typename unwrap_task<T>::type>::type;
@@ -172,13 +183,18 @@ class ServedBy final : public Served {
     using Answer = typename Handler::Answer;
     static_assert(answer_for<answered<std::remove_cvref_t<Answer>>, R>,
                   "a handler answers the result of the RPC's definition, or a hg::Result or "
-                  "hg::Task of it");
+                  "hg::Task of it (boost::asio::awaitable: include hg/asio.hpp)");
 
     ServedBy(const RpcInfo& info, F f) : f_(std::move(f)) {
         rpc = info;
+        if constexpr (has_runner<F, std::remove_cvref_t<Answer>>) {
+            needs_driver = Runner<F, std::remove_cvref_t<Answer>>::needs_driver;
+        }
         run = [](Served& self, RequestState& request) noexcept {
             auto& served = static_cast<ServedBy&>(self);
-            if constexpr (is_task<std::remove_cvref_t<Answer>>) {
+            if constexpr (has_runner<F, std::remove_cvref_t<Answer>>) {
+                Runner<F, std::remove_cvref_t<Answer>>::run(served, request);
+            } else if constexpr (is_task<std::remove_cvref_t<Answer>>) {
                 start(served, request);
             } else {
                 served.serve(request);
@@ -186,8 +202,8 @@ class ServedBy final : public Served {
         };
     }
 
- private:
-    static bool decode(RequestState& request, Arguments& arguments) {
+ public:
+    static bool decode(const RequestState& request, Arguments& arguments) {
         Reader r(request.arguments);
         r.handle = request.handle;
         std::apply([&r](auto&... a) { r(a...); }, arguments);
@@ -198,6 +214,7 @@ class ServedBy final : public Served {
         return true;
     }
 
+ private:
     void serve(RequestState& state) noexcept {
         try {
             Arguments arguments{};
@@ -244,7 +261,8 @@ class ServedBy final : public Served {
         state.finish();
     }
 
-    F f_;
+ public:
+    F f_;  // for Runner, as decode()
 };
 
 }  // namespace detail

@@ -48,6 +48,8 @@ class Call;
 template <typename R>
 class Held {
  public:
+    Held() noexcept(std::is_nothrow_default_constructible_v<R>)
+        : value_(), message_(nullptr, nullptr) {}  // views of nothing
     const R& operator*() const noexcept { return value_; }
     const R* operator->() const noexcept { return &value_; }
 
@@ -140,13 +142,15 @@ class [[nodiscard(
 
     Call(Call && other) noexcept = default;
 
-    // The token of its options, and another in its place; before it is started.
-    const std::stop_token& stop() const noexcept {
-        return state_.options.stop;
-    }
-    void stop_with(std::stop_token token) noexcept {
-        state_.options.stop = std::move(token);
+    // For adapters: guard() before it is started, and then cancel() from any thread, until it has
+    // ended; it ends with Status::canceled, or as it would have.
+    void guard() noexcept {
         state_.guarded = true;
+    }
+    void cancel() noexcept {
+        if (state_.handle != nullptr) {
+            detail::CallState::Cancel{&state_}();
+        }
     }
     // See detail::Startable.
     bool start(detail::Continuation & next) noexcept {
@@ -262,7 +266,8 @@ class Rpc<R(P...)> {
     }
 
  private:
-    static constexpr std::uint32_t kKind = detail::kind_of_signature<R, std::remove_cvref_t<P>...>();
+    static constexpr std::uint32_t kKind =
+        detail::kind_of_signature<R, std::remove_cvref_t<P>...>();
 
     template <typename Given, std::size_t... I>
     void encode(detail::CallState& call, const Peer& peer, Given&& given,

@@ -6,9 +6,11 @@
 //   asio_server busy ADDRESS        prints how much work is in progress
 #include <utility>
 
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 
 #include <cstdio>
 #include <cstdlib>
@@ -29,9 +31,10 @@ static int serve(const std::string& info) {
     // One thread: no lock.
     std::uint64_t served = 0;
     std::uint32_t in_progress = 0;
-    engine.serve(work, [&](std::uint32_t ms) -> hg::Task<std::string> {
+    engine.serve(work, [&](std::uint32_t ms) -> boost::asio::awaitable<std::string> {
         ++in_progress;
-        co_await engine.sleep(std::chrono::milliseconds(ms));
+        boost::asio::steady_timer timer(io, std::chrono::milliseconds(ms));
+        co_await timer.async_wait(boost::asio::use_awaitable);
         --in_progress;
         ++served;
         co_return "done after " + std::to_string(ms) + " ms";
@@ -54,14 +57,16 @@ static int serve(const std::string& info) {
     boost::asio::signal_set signals(io, SIGINT, SIGTERM);
     signals.async_wait([&](const boost::system::error_code&, int) {
         report.cancel();
-        driver.stop();  // io.run() has nothing left and returns
+        // Handlers in progress need the loop: it goes on until they have answered.
+        driver.async_shutdown(std::chrono::seconds(10), [&] {
+            std::fprintf(stderr, "%llu served, good bye\n",
+                         static_cast<unsigned long long>(served));
+        });
     });
 
     std::printf("%s\n", engine.uri().c_str());
     std::fflush(stdout);
-    io.run();
-    engine.shutdown(std::chrono::seconds(10));
-    std::fprintf(stderr, "%llu served, good bye\n", static_cast<unsigned long long>(served));
+    io.run();  // until nothing is left
     return 0;
 }
 

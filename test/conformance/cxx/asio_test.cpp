@@ -7,12 +7,15 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
-#if BOOST_VERSION >= 107800
+#if BOOST_VERSION >= 107900
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #endif
 
 #include <catch2/catch.hpp>
 
+#include <atomic>
 #include <future>
 #include <thread>
 
@@ -52,6 +55,36 @@ struct Loop {
     hg::asio::Driver server;
     hg::asio::Driver client;
 };
+
+// An allocator that counts bytes, and a callback that has it.
+template <typename T>
+struct Counted {
+    using value_type = T;
+    std::size_t* taken;
+    std::size_t* given;
+    Counted(std::size_t* t, std::size_t* g) noexcept : taken(t), given(g) {}
+    template <typename U>
+    Counted(const Counted<U>& other) noexcept : taken(other.taken), given(other.given) {}
+    T* allocate(std::size_t n) {
+        *taken += n * sizeof(T);
+        return static_cast<T*>(::operator new(n * sizeof(T)));
+    }
+    void deallocate(T* p, std::size_t n) noexcept {
+        *given += n * sizeof(T);
+        ::operator delete(p);
+    }
+    friend bool operator==(const Counted&, const Counted&) noexcept { return true; }
+};
+template <typename A, typename F>
+struct WithAllocator {
+    using allocator_type = A;
+    A allocator;
+    F f;
+    A get_allocator() const noexcept { return allocator; }
+    void operator()(hg::Result<int> r) { f(std::move(r)); }
+};
+template <typename A, typename F>
+WithAllocator(A, F) -> WithAllocator<A, F>;
 
 }  // namespace
 
@@ -131,6 +164,147 @@ TEST_CASE("a strand, with several threads behind it") {
     CHECK(alone);
 }
 
+TEST_CASE("handlers that cannot be copied, and the memory that they bring") {
+    struct Count {
+        std::size_t taken = 0;
+        std::size_t given = 0;
+    };
+    Count count;
+    Loop loop;
+    int sum = 0;
+    auto unique = std::make_unique<int>(10);
+    auto handler = WithAllocator{Counted<void>{&count.taken, &count.given},
+                                 [&, unique = std::move(unique)](hg::Result<int> r) {
+                                     sum = *r + *unique;
+                                     CHECK(count.taken == count.given);  // before it is called
+                                     loop.stop();
+                                 }};
+    hg::asio::async(add(loop.pair.peer, 1, 2), std::move(handler));
+    CHECK(count.taken >= 1);
+    hg::asio::async(fail(loop.pair.peer, 1), ba::detached);
+    loop.io.run();
+    CHECK(sum == 13);
+    CHECK(count.taken == count.given);
+}
+
+#if !defined(__SANITIZE_ADDRESS__)  // which keeps nothing
+TEST_CASE("calls with a token allocate nothing in the long run") {
+    if (support::options().protocol.starts_with("loop") ||
+        support::options().protocol.starts_with("fault")) {
+        support::skip("the test transports allocate themselves");
+        return;
+    }
+    Loop loop;
+    const hg::Peer& peer = loop.pair.peer;
+    int left = 0;
+    constexpr int kRounds = 200;
+    // Calls one after the other, within one run(): what Asio recycles, it keeps for that long.
+    const auto count = [&](auto&& first) {
+        left = kRounds;
+        loop.io.restart();
+        const std::size_t before = allocations();
+        first();
+        loop.io.run();
+        return allocations() - before;
+    };
+    struct Again {  // a callback that makes the next call
+        void (*call)(Again);
+        Loop* loop;
+        int* left;
+        void operator()(hg::Result<int> r) const {
+            if (!r || --*left == 0) {
+                loop->io.stop();
+            } else {
+                call(*this);
+            }
+        }
+    };
+    const Again plain_call{[](Again a) { add(a.loop->pair.peer, 1, 2).then(a); }, &loop, &left};
+    const Again inline_call{
+        [](Again a) { hg::asio::async(add(a.loop->pair.peer, 1, 2), Again(a)); }, &loop, &left};
+    const Again bound_call{[](Again a) {
+                               hg::asio::async(add(a.loop->pair.peer, 1, 2),
+                                               ba::bind_executor(a.loop->io, Again(a)));
+                           },
+                           &loop, &left};
+    std::size_t made = 0;
+    std::size_t bound = 0;
+    std::size_t awaited = 0;
+    std::size_t plain = 0;
+    for (int turn = 0; turn < 2; ++turn) {  // the first fills the pools
+        plain = count([&] { plain_call.call(plain_call); });
+        made = count([&] { inline_call.call(inline_call); });
+        bound = count([&] { bound_call.call(bound_call); });
+        awaited = count([&] {
+            ba::co_spawn(
+                loop.io,
+                [&]() -> ba::awaitable<void> {
+                    for (int i = 0; i < kRounds; ++i) {
+                        (void)co_await hg::asio::async(add(peer, i, 1));
+                    }
+                    loop.io.stop();
+                },
+                ba::detached);
+        });
+    }
+    CHECK(left == kRounds);
+    INFO("in " << kRounds << " calls: " << made << " with a callback, " << bound
+               << " on an executor, " << awaited << " awaited, " << plain << " by then()");
+    // Nothing per call; a pool of the transport's may grow once in a while.
+    CHECK(made < 20);
+    CHECK(bound < 20);
+    CHECK(awaited < 20);
+    CHECK(plain < 20);
+    loop.stop();
+    loop.io.restart();
+    loop.io.run();
+}
+#endif
+
+TEST_CASE("a handler's executor has work until it was called") {
+    Pair pair;  // each with its own thread
+    pair.server.serve(add, [](int a, int b) {
+        std::this_thread::sleep_for(5ms);
+        return a + b;
+    });
+    ba::io_context io;
+    int sum = 0;
+    hg::asio::async(add(pair.peer, 1, 2), ba::bind_executor(io, [&](hg::Result<int> r) {
+                        CHECK(io.get_executor().running_in_this_thread());
+                        sum = *r;
+                    }));
+    io.run();
+    CHECK(sum == 3);
+    // What cannot be started is told there, too, and not before async() is back.
+    bool back = false;
+    Status status = Status::success;
+    pair.client.shutdown(1s);
+    hg::asio::async(add(pair.peer, 1, 2), ba::bind_executor(io, [&](hg::Result<int> r) {
+                        CHECK(back);
+                        status = r.status();
+                    }));
+    back = true;
+    io.restart();
+    io.run();
+    CHECK(status == Status::canceled);
+}
+
+TEST_CASE("views are awaited, too") {
+    Loop loop;
+    loop.pair.server.serve(word, [](int) { return std::string(300, 'w'); });
+    std::size_t length = 0;
+    ba::co_spawn(
+        loop.io,
+        [&]() -> ba::awaitable<void> {
+            const auto held = co_await hg::asio::async(word(loop.pair.peer, 1));
+            length = held->size();
+            loop.stop();
+        },
+        ba::detached);
+    loop.io.run();
+    CHECK(length == 300);
+}
+
 TEST_CASE("deadlines pass while the loop sleeps") {
     if (const char* why = support::lacks(support::Promise::short_visits)) {
         support::skip(why);  // the server never looks
@@ -167,7 +341,56 @@ TEST_CASE("a cancellation slot cancels a call") {
     CHECK(result.status() == Status::canceled);
 }
 #endif
-#if BOOST_VERSION >= 107800
+#if BOOST_VERSION >= 107900
+TEST_CASE("whichever is first: a call, or a timer") {
+    if (const char* why = support::lacks(support::Promise::short_visits)) {
+        support::skip(why);  // the server never looks
+        return;
+    }
+    using namespace ba::experimental::awaitable_operators;
+    Loop loop;
+    bool first = false;
+    std::size_t second = 0;
+    ba::co_spawn(
+        loop.io,
+        [&]() -> ba::awaitable<void> {
+            ba::steady_timer timer(loop.io, 1h);
+            const auto quick =
+                co_await (hg::asio::async(add(loop.pair.peer, 1, 2), ba::use_awaitable) ||
+                          timer.async_wait(ba::use_awaitable));
+            first = quick.index() == 0 && std::get<0>(quick) == 3;
+            loop.server.stop();  // nobody serves
+            timer.expires_after(5ms);
+            const auto slow =
+                co_await (hg::asio::async(add(loop.pair.peer, 1, 2), ba::use_awaitable) ||
+                          timer.async_wait(ba::use_awaitable));
+            second = slow.index();
+            loop.client.stop();
+        },
+        ba::detached);
+    loop.io.run();
+    CHECK(first);
+    CHECK(second == 1);
+    CHECK(loop.pair.client.calls() == 0);
+}
+TEST_CASE("a tuple in place of an exception") {
+    Loop loop;
+    bool failed = false;
+    ba::co_spawn(
+        loop.io,
+        [&]() -> ba::awaitable<void> {
+            const auto [error, sum] = co_await hg::asio::async(add(loop.pair.peer, 1, 2),
+                                                               ba::as_tuple(ba::use_awaitable));
+            CHECK((error == nullptr && sum == 3));
+            const auto [none] =
+                co_await hg::asio::async(fail(loop.pair.peer, 1), ba::as_tuple(ba::use_awaitable));
+            failed = none != nullptr;
+            loop.stop();
+        },
+        ba::detached);
+    loop.io.run();
+    CHECK(failed);
+}
 TEST_CASE("a deferred call is sent when it is launched") {
     Loop loop;
     int sum = 0;
