@@ -85,6 +85,7 @@ static void large_output(const char* protocol) {
     hg_id_t id;
     hg_string_t text = text_of(100);
 
+    info.na_init_info.max_expected_size = 4096;
     info.no_overflow = true;
     open_pair(protocol, &info);
     EXPECT(HG_Class_get_output_eager_size(origin.hg_class) < 10000);
