@@ -118,6 +118,17 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
         options.request_limit = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
             na::config::number(na::config::kRequestLimit), 1, kMostRequests));
     }
+    if (options.coalesce == Options::Coalesce::as_environment) {
+        options.coalesce = static_cast<Options::Coalesce>(
+            std::min<std::uint64_t>(na::config::number(na::config::kCoalesce),
+                                    static_cast<std::uint64_t>(Options::Coalesce::always)));
+    }
+    if (options.coalesce_limit == 0) {
+        options.coalesce_limit = na::config::number(na::config::kCoalesceLimit);
+    }
+    if (options.coalesce_limit == 0) {
+        options.coalesce = Options::Coalesce::never;
+    }
     options.post_init = std::min(options.post_init, kMostRequests);
     return std::unique_ptr<Class>(
         new Class(std::move(owned), *net, std::move(sm), listen, std::move(options)));
@@ -299,11 +310,13 @@ void Class::log_counters() const {
                 "overflow {} requests {} "
                 "responses, {} malformed messages, {} bulk transfers, {} requests refused and {} "
                 "not answered, "
-                "{} large payloads refused, {} large responses given up",
+                "{} large payloads refused, {} large responses given up, {} messages sent together "
+                "in {} and {} received in {}",
                 net_->class_name(), net_->protocol(), v.requests_sent, v.requests_received,
                 v.requests_active, v.responses_sent, v.responses_received, v.requests_overflow,
                 v.responses_overflow, v.malformed, v.bulk_transfers, v.requests_refused,
-                v.requests_unanswered, v.overflow_refused, v.responses_given_up);
+                v.requests_unanswered, v.overflow_refused, v.responses_given_up, v.bundled_sent,
+                v.bundles_sent, v.bundled_received, v.bundles_received);
 }
 
 void Class::log_all_counters() {

@@ -45,6 +45,10 @@ struct Options {
         0;                            // HG_OVERFLOW_TOTAL: of all that peers announced to a context
     std::uint64_t unacked_limit = 0;  // HG_UNACKED_LIMIT: bytes of responses not acknowledged
     std::uint32_t request_limit = 0;  // HG_REQUEST_LIMIT: requests of a context at a time
+    // HG_COALESCE: whether small messages to one destination leave together.
+    enum class Coalesce : std::uint8_t { never, where_it_pays, always, as_environment };
+    Coalesce coalesce = Coalesce::as_environment;
+    std::size_t coalesce_limit = 0;  // HG_COALESCE_LIMIT: bytes of such a message
 };
 
 class Class {

@@ -53,6 +53,7 @@ Context::Context(Class& cls, std::uint8_t id)
       unacked_(cls.options().unacked_limit, std::max(cls.options().request_limit / 2, 1U),
                threaded_),
       more_data_(cls.more_data()),
+      patient_(cls.options().coalesce == Options::Coalesce::always),
       loop_lock_(threaded_) {}
 
 Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id, Requests requests) {
@@ -78,6 +79,7 @@ Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id, Requ
         if (port != nullptr) {
             port->na().drop_unmatched_expected();
             port->na().take_latest_receive();
+            context->gathers_ = context->gathers_ || port->gathers();
         }
     }
     if (const Status s = context->open_waiter(); !ok(s)) {
@@ -342,9 +344,16 @@ bool Context::ready() noexcept {
 
 Counters::Values Context::counters() {
     Counters::Values sum = loop_counters_.values();
-    sum.add(net_->counters.values());
-    if (sm_ != nullptr) {
-        sum.add(sm_->counters.values());
+    for (const Port* port : {net_.get(), sm_.get()}) {
+        if (port != nullptr) {
+            Counters::Values values = port->counters.values();
+            const na::Counters& na = port->na().counters();
+            values.bundles_sent = na.bundles_sent.get();
+            values.bundled_sent = na.bundled_sent.get();
+            values.bundles_received = na.bundles_received.get();
+            values.bundled_received = na.bundled_received.get();
+            sum.add(values);
+        }
     }
     for (const Handle* handle : handles_->all()) {
         const Stage stage = handle->stage();

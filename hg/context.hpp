@@ -21,6 +21,7 @@
 #include "hg/completion.hpp"
 #include "hg/handle_pool.hpp"
 #include "hg/overflow_pool.hpp"
+#include "hg/pass.hpp"
 #include "hg/port.hpp"
 #include "hg/unacked.hpp"
 #include "na/core/context.hpp"
@@ -141,6 +142,9 @@ class Context {
         if (timeout_ms != 0 && threaded_ && done_.empty()) [[unlikely]] {
             await_callback(timeout_ms);
         }
+        if (gathers_) [[unlikely]] {
+            return trigger_gathering(max_count, count);
+        }
         do {
             auto* due = static_cast<Completion*>(done_.pop());
             if (due == nullptr) [[unlikely]] {
@@ -159,6 +163,13 @@ class Context {
     // For who runs callbacks elsewhere than in trigger(): the next one, to be run exactly once by
     // its run(); null: none.
     Completion* take_callback() noexcept;
+    // Small messages may leave together, on a transport at least.
+    bool gathers() const noexcept { return gathers_; }
+    // However long they wait for that.
+    bool patient() const noexcept { return patient_; }
+    Patience& patience() noexcept { return patience_; }
+    // Those that wait for others leave. Outside of handlers.
+    void flush() noexcept;
     // Sleep on `fd` too, in progress() and on wait_fd(), for somebody who looks at it between
     // polls. opnotsupported: this context does not sleep.
     na::Status wait_also(int fd) {
@@ -188,6 +199,7 @@ class Context {
     void announce() noexcept;  // somebody who sleeps has to look
     na::Status progress_slowly(unsigned timeout_ms) noexcept;
     std::uint32_t work_off() noexcept;
+    na::Status trigger_gathering(unsigned max_count, unsigned& count);
     bool run_work() noexcept;
     bool arm() noexcept;
     bool nothing_under_way();
@@ -225,6 +237,9 @@ class Context {
     Grow grow_[bulk::kRails];
     std::atomic<bool> accepting_{false};
     const Class::MoreData more_data_;
+    bool gathers_ = false;
+    const bool patient_;
+    Patience patience_;
     std::atomic<std::uint32_t> rejecting_{0};  // answers to malformed requests on their way
     std::atomic<std::uint32_t> stragglers_{0};
     std::atomic<std::uint64_t> unanswered_{0};  // see Counters::Values

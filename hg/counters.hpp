@@ -35,6 +35,10 @@ struct Counters {
             0;  // refused for any reason, and the origin was not told
         std::uint64_t responses_given_up = 0;  // large ones that were not acknowledged
         std::uint64_t overflow_refused = 0;    // large payloads: too many bytes at a time
+        std::uint64_t bundles_sent = 0;        // messages that carry several
+        std::uint64_t bundled_sent = 0;        // those that they carry
+        std::uint64_t bundles_received = 0;
+        std::uint64_t bundled_received = 0;
 
         void add(const Values& v) noexcept {
             requests_sent += v.requests_sent;
@@ -50,6 +54,10 @@ struct Counters {
             requests_unanswered += v.requests_unanswered;
             responses_given_up += v.responses_given_up;
             overflow_refused += v.overflow_refused;
+            bundles_sent += v.bundles_sent;
+            bundled_sent += v.bundled_sent;
+            bundles_received += v.bundles_received;
+            bundled_received += v.bundled_received;
         }
     };
 

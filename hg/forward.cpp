@@ -140,7 +140,8 @@ inline void Handle::count_sent_request() noexcept {
     // Locals: the compiler cannot know that what is written meanwhile is none of these.
     Port& port = *port_;
     const Kit& kit = *kit_;
-    const bool wants_answer = !one_way_ || (flags_ & (wire::kOverflow | wire::kMoreData)) != 0;
+    const bool large = (flags_ & (wire::kOverflow | wire::kMoreData)) != 0;
+    const bool wants_answer = !one_way_ || large;
     na::Posting::Message message{.peer = peer(),
                                  .context_id = info_.context_id,
                                  .tag = tag_,
@@ -159,7 +160,9 @@ inline void Handle::count_sent_request() noexcept {
         } else {
             Status s = Status::success;
             kit.send->handler = &Handle::on_request_sent;
-            const auto sent = posting.send(*kit.send, Lane::unexpected, message, s);
+            const auto sent =
+                posting.send(*kit.send, Lane::unexpected, message, s,
+                             port.gathers() && !large ? company() : na::Company::none);
             if (sent == na::Posting::Sent::gone) [[likely]] {
                 count_sent_request();
             } else if (sent == na::Posting::Sent::failed) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "hg/context.hpp"
+#include "hg/pass.hpp"
 #include "na/util/log.hpp"
 
 namespace hg {
@@ -30,6 +31,10 @@ void Handle::attach(Kit* kit) noexcept {
     port_ = kit->port;
     kit->send->owner = this;
     kit->recv->owner = this;
+}
+
+na::Company Handle::company() const noexcept {
+    return Pass::goes_on(*info_.context) ? na::Company::await : na::Company::take;
 }
 
 // --- references

@@ -297,6 +297,7 @@ class Handle : private Completion {
     na::Address& peer() const noexcept {
         return port_->rail() == bulk::Rail::sm ? *info_.addr->sm() : *info_.addr->net();
     }
+    na::Company company() const noexcept;  // of what it sends now, where messages are gathered
     void attach(Kit* kit) noexcept;
     void last_unref() noexcept;
     // What belongs to one RPC.

@@ -59,9 +59,18 @@ Port::Port(Context& context, bulk::Rail rail, std::unique_ptr<na::Context> na)
         size_[index(lane)] = cls.max_message(lane);
         headroom_[index(lane)] = cls.headroom(lane);
     }
-    // The largest 2^k - 1 that is a tag.
-    tag_mask_ = cls.caps().max_tag == UINT32_MAX ? UINT32_MAX
-                                                 : std::bit_floor(cls.caps().max_tag + 1U) - 1U;
+    tag_mask_ = na_->bundle_tag();
+    if (na_->can_bundle()) {
+        // Whether or not we send such ourselves.
+        na_->split_bundles();
+        const Options& options = context.cls().options();
+        gathers_ =
+            options.coalesce == Options::Coalesce::always ||
+            (options.coalesce == Options::Coalesce::where_it_pays && cls.caps().costly_messages);
+        if (gathers_) {
+            na_->gather(options.coalesce_limit);
+        }
+    }
     context_bits_ = static_cast<std::uint32_t>(
         std::bit_width(static_cast<unsigned>(cls.info().max_contexts - 1)));
     context_tag_ = na_->id();

@@ -70,10 +70,17 @@ class Port {
         std::uint32_t cookie;
     };
     Ticket next_ticket() noexcept {
-        const std::uint32_t n = add(tickets_, 1U);
-        return {.tag = ((n << context_bits_) | context_tag_) & tag_mask_,
-                .cookie = (n * 0x9e3779b1U) ^ salt_};
+        for (;;) {
+            const std::uint32_t n = add(tickets_, 1U);
+            const std::uint32_t tag = ((n << context_bits_) | context_tag_) & tag_mask_;
+            if (tag != tag_mask_) [[likely]] {  // which is that of bundles
+                return {.tag = tag, .cookie = (n * 0x9e3779b1U) ^ salt_};
+            }
+        }
     }
+
+    // Small messages may leave together.
+    bool gathers() const noexcept { return gathers_; }
 
     // Receives for requests. `posted`: in the transport; `active`: those, and the handles that
     // still hold the buffer that their request came in. Handles are posted while active is below
@@ -129,6 +136,7 @@ class Port {
     std::size_t size_[na::kLanes];
     std::size_t headroom_[na::kLanes];
     std::uint32_t tag_mask_;
+    bool gathers_ = false;
     std::uint32_t context_bits_;
     std::uint32_t context_tag_;
     std::uint32_t salt_;

@@ -59,7 +59,7 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
                              .buffer = kit.output,
                              .size = port.output_at() + payload,
                              .registered = kit.region},
-                            s);
+                            s, port.gathers() ? company() : na::Company::none);
         if (sent == na::Posting::Sent::gone) [[likely]] {
             port.counters.responses_sent.add();
         } else if (sent == na::Posting::Sent::failed) {

@@ -4,8 +4,11 @@
 #include <chrono>
 
 #include "hg/context.hpp"
+#include "hg/pass.hpp"
 
 namespace hg {
+
+using na::Status;
 
 void Context::await_callback(unsigned timeout_ms) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
@@ -13,6 +16,26 @@ void Context::await_callback(unsigned timeout_ms) {
     trigger_waiters_.fetch_add(1, std::memory_order_seq_cst);
     trigger_signal_.wait_until(lock, deadline, [this] { return !done_.empty(); });
     trigger_waiters_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// trigger() of a context whose callbacks may send what waits for other callbacks.
+Status Context::trigger_gathering(unsigned max_count, unsigned& count) {
+    Pass pass(*this);
+    while (count < max_count) {
+        auto* due = static_cast<Completion*>(done_.pop());
+        if (due == nullptr) {
+            if (count != 0 || done_.empty()) {
+                break;
+            }
+            na::util::cpu_relax();  // another thread is just about to add it
+            continue;
+        }
+        pass.begin(max_count - count - 1);
+        due->run(*due);
+        pass.end();
+        ++count;
+    }
+    return count == 0 ? Status::timeout : Status::success;
 }
 
 Completion* Context::take_callback() noexcept {
@@ -23,6 +46,19 @@ Completion* Context::take_callback() noexcept {
         na::util::cpu_relax();
     }
     return nullptr;
+}
+
+void Context::flush() noexcept {
+    for (const Port* port : {net_.get(), sm_.get()}) {
+        if (port != nullptr && port->na().gathered()) {
+            port->na().flush();
+        }
+    }
+    // Handles that have answered wait for their next request; after the next poll would be late.
+    if (!work_.empty()) {
+        run_work();
+    }
+    settle();
 }
 
 void Context::announce() noexcept {

@@ -16,7 +16,7 @@
 
 namespace hg::wire {
 
-inline constexpr std::uint8_t kVersion = 1;
+inline constexpr std::uint8_t kVersion = 2;
 inline constexpr std::uint8_t kRequestMagic = 0xc1;
 inline constexpr std::uint8_t kResponseMagic = 0xc2;
 

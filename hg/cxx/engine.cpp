@@ -54,6 +54,9 @@ Result<EngineCore*> EngineCore::open(std::string_view info, bool listen, EngineO
     core.overflow_total = options.overflow_total;
     core.post_init = options.receives != 0 ? options.receives : core.post_init;
     core.post_incr = options.more_receives != 0 ? options.more_receives : core.post_incr;
+    if (!options.coalesce) {
+        core.coalesce = Options::Coalesce::never;
+    }
     if (options.requests != 0) {
         core.request_limit = options.requests;
         core.post_init = std::min(core.post_init, options.requests);

@@ -80,6 +80,10 @@ struct EngineOptions {
     // Requests at a time, those that wait included; further ones are answered with Status::again.
     // 0: HG_REQUEST_LIMIT of the environment.
     std::uint32_t requests = 0;
+    // Small messages to one destination that are sent while others are being dealt with leave
+    // together, where the transport gains by it; HG_COALESCE and HG_COALESCE_LIMIT of the
+    // environment say more. False: never.
+    bool coalesce = true;
     // How long the destructor waits for calls and handlers before it ends them.
     std::chrono::milliseconds drain{5000};
 

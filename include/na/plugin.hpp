@@ -70,6 +70,9 @@ struct Caps {
     bool register_messages = false;       // message buffers must be registered (Op::local)
     bool device_memory = false;
     bool rma_delivery_complete = true;  // a completed put is visible at the target
+    // A message costs so much by itself, whatever its size (a system call, say), that copying small ones to one peer
+    // together into one is cheaper.
+    bool costly_messages = false;
 };
 
 }  // namespace plugin
@@ -346,7 +349,7 @@ class Plugin {
 };
 
 // Changes whenever anything in this header does.
-inline constexpr std::uint32_t kAbi = 4;
+inline constexpr std::uint32_t kAbi = 5;
 inline constexpr std::uint64_t kMagic = 0x31696261'6e6e6963;
 
 // What a plugin exports: a built-in one to na/plugin_table.cpp, a loadable module as

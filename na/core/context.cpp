@@ -39,6 +39,7 @@ Context::Context(Class& cls, std::uint8_t id)
               .held_messages = config::number(config::kUnexpectedLimit),
               .held_bytes = held_bytes(cls)},
              counters_, &Context::end_matched, this),
+      outbox_(*this),
       completions_(cls.threaded()) {}
 
 Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id) {
@@ -92,10 +93,10 @@ Result<bool> Context::closable() {
     if (const std::uint32_t n = completions_.count(); n != 0) {
         return Error{Status::busy, fmt::format("{} completions wait for trigger", n)};
     }
-    if (posted_ != 0 || !retry_.empty()) {
+    if (posted_ != 0 || !retry_.empty() || outbox_.waiting() != 0) {
         return Error{Status::busy,
                      fmt::format("{} operations are in flight and {} queued: wait for them or cancel them", posted_,
-                                 retry_.size())};
+                                 retry_.size() + outbox_.waiting())};
     }
     if (!match_.empty()) {
         return Error{Status::busy, "receives are still posted, or being written: cancel or await them first"};
@@ -142,6 +143,9 @@ Status Context::post(Operation& op, Address& peer, Counter& counter) noexcept {
     counter.add();
     op.address_ = &peer;
     op.peer = &peer.peer();
+    if (outbox_.waiting() != 0) [[unlikely]] {
+        outbox_.flush(peer);
+    }
     const Posted answer = retry_.blocks(&peer) ? Posted::again() : to_plugin(op);
     if (answer.what == Posted::What::done) {
         end(op, Outcome{.status = Status::success, .size = op.length});
@@ -170,18 +174,27 @@ Status Context::not_gone(Operation& op, Posted answer, Hold hold) noexcept {
                 return Status::again;
             }
             keep(State::queued);
-            if (!retry_.push(op)) {
+            if (!queue(op)) {
                 unposted(op, op.referenced_);
                 return Status::nomem;
-            }
-            if (lock_.enabled()) {
-                waiter_.wake_sleepers();  // a sleeping thread has to retry it
             }
             return Status::success;
         case Posted::What::done:
         case Posted::What::failed: break;
     }
     return answer.status;
+}
+
+// To the retry queue. False: out of memory.
+bool Context::queue(Operation& op) noexcept {
+    op.set_state(State::queued);
+    if (!retry_.push(op)) {
+        return false;
+    }
+    if (lock_.enabled()) {
+        waiter_.wake_sleepers();  // a sleeping thread has to retry it
+    }
+    return true;
 }
 
 void Context::unposted(Operation& op, bool referenced) noexcept {
@@ -395,6 +408,12 @@ void Context::cancel(Operation& op) noexcept {
             counters_.canceled.add();
             match_.cancel(op);
             return;
+        case State::gathered:
+            outbox_.remove(op);
+            counters_.canceled.add();
+            end(op, Outcome{.status = Status::canceled});
+            return;
+        case State::bundled: outbox_.forget(op); return;
         case State::posted: plugin_->cancel(op); return;
     }
 }
@@ -461,7 +480,7 @@ bool Context::arm() noexcept {
 // True: nothing to do now, and what comes will make the plugin's descriptor readable.
 bool Context::arm_plugin() noexcept {
     const std::lock_guard guard(lock_);
-    return (retry_.empty() || cls_.caps().wakes_on_credit) && !match_.deliverable() && !match_.room() &&
+    return (retry_.empty() || cls_.caps().wakes_on_credit) && outbox_.waiting() == 0 && !match_.deliverable() && !match_.room() &&
            !match_.starved() && plugin_->arm();
 }
 
@@ -481,6 +500,23 @@ void Context::take_latest_receive() noexcept {
     match_.latest_first(true);
 }
 
+void Context::split_bundles() noexcept {
+    const std::lock_guard guard(lock_);
+    match_.split(bundle_tag(), cls_.headroom(Lane::unexpected), cls_.headroom(Lane::expected));
+}
+
+void Context::gather(std::size_t message) noexcept {
+    const std::lock_guard guard(lock_);
+    if (!no_retry_) {
+        outbox_.open(message);
+    }
+}
+
+void Context::flush() noexcept {
+    const std::lock_guard guard(lock_);
+    outbox_.flush();
+}
+
 std::vector<plugin::Stat> Context::stats() {
     const std::lock_guard guard(lock_);
     std::vector<plugin::Stat> list = {
@@ -495,6 +531,10 @@ std::vector<plugin::Stat> Context::stats() {
         {"canceled", counters_.canceled.get()},
         {"dropped", counters_.dropped.get()},
         {"peers_lost", counters_.peers_lost.get()},
+        {"bundles_sent", counters_.bundles_sent.get()},
+        {"bundled_sent", counters_.bundled_sent.get()},
+        {"bundles_received", counters_.bundles_received.get()},
+        {"bundled_received", counters_.bundled_received.get()},
         {"sleeps", waiter_.sleeps()},
         {"wakes", waiter_.wakes()},
     };
@@ -570,6 +610,9 @@ void Context::finish(plugin::Arrival* arrival, Status status) {
 // As arrive() and finish(), for a receive that is there and has room: it need not be noted what is being written where, and
 // only a request's source has to be held for longer than this. Twice, so that the short ones need no more than they do.
 bool Context::deliver(Lane lane, plugin::Peer& peer, std::uint32_t tag, std::span<const std::byte> bytes) {
+    if (match_.is_bundle(tag)) [[unlikely]] {
+        return deliver_otherwise(lane, peer, tag, bytes);
+    }
     return bytes.size() <= kShort ? deliver_now<true>(lane, peer, tag, bytes) : deliver_long(lane, peer, tag, bytes);
 }
 
@@ -622,6 +665,7 @@ void Context::peer_lost(plugin::Peer& peer, Status why) {
     while (Operation* op = retry_.pop(&address)) {
         end(*op, Outcome{.status = why});
     }
+    outbox_.fail(address, why);
     match_.fail_peer(address, why);
 }
 
@@ -632,6 +676,7 @@ void Context::context_lost(plugin::Peer& peer, std::uint8_t context, Status why)
     while (Operation* op = retry_.pop(&address, context)) {
         end(*op, Outcome{.status = why});
     }
+    outbox_.fail(address, why, context);
     match_.fail_peer(address, why, context);
 }
 

@@ -18,6 +18,7 @@
 #include "na/core/match_queue.hpp"
 #include "na/core/memory.hpp"
 #include "na/core/op.hpp"
+#include "na/core/outbox.hpp"
 #include "na/core/progress.hpp"
 #include "na/core/retry_queue.hpp"
 #include "na/util/lock.hpp"
@@ -68,6 +69,9 @@ class Context final : public plugin::Sink {
             return 0;
         }
         waiter_.disarm();
+        if (outbox_.waiting() != 0) [[unlikely]] {
+            outbox_.flush();
+        }
         match_.begin_poll();
         const std::size_t events = plugin_->progress();
         if (!retry_.empty() || match_.backlog()) [[unlikely]] {
@@ -119,6 +123,21 @@ class Context final : public plugin::Sink {
     // are the same, so that few of them are in use, and in the caches.
     void take_latest_receive() noexcept;
 
+    // Several small messages in one (na/core/outbox.hpp, na/core/bundle.hpp). Whether the transport can: the core matches on
+    // both lanes.
+    bool can_bundle() const noexcept { return !cls_.caps().matches[0] && !cls_.caps().matches[1]; }
+    // The tag that bundles have; others must not use it, here and at peers, where they are taken apart.
+    std::uint32_t bundle_tag() const noexcept { return bundle::tag(cls_.caps().max_tag); }
+    // Bundles that come are taken apart from now on; for users to whom the headroom of what they receive does not matter,
+    // after drop_unmatched_expected().
+    void split_bundles() noexcept;
+    // Sends of up to `message` bytes, headroom not counted, may leave with others, as their Company says (Posting::send).
+    void gather(std::size_t message) noexcept;
+    // Something waits for flush(). A hint; exact for what this thread has sent.
+    bool gathered() const noexcept { return outbox_.waiting() != 0; }
+    // What waits leaves. Any thread; poll() does it, too.
+    void flush() noexcept;
+
     // For users of the C API: completions whose callbacks trigger() runs. Other users of the core need not use it.
     CompletionQueue& completions() noexcept { return completions_; }
 
@@ -140,6 +159,7 @@ class Context final : public plugin::Sink {
  private:
     friend class Class;
     friend class Posting;
+    friend class Outbox;
     Context(Class& cls, std::uint8_t id);
 
     Status check_message(const Operation& op, Lane lane, const void* buffer, std::size_t size) const noexcept;
@@ -147,6 +167,7 @@ class Context final : public plugin::Sink {
                          std::uint64_t remote_offset, std::uint64_t size, Address& peer,
                          std::uint8_t target_id) noexcept;
     Status post(Operation& op, Address& peer, Counter& counter) noexcept;
+    bool queue(Operation& op) noexcept;
     enum class Hold : bool { none, address };
     Status not_gone(Operation& op, plugin::Posted answer, Hold hold) noexcept;
     Status receive_expected(Operation& op) noexcept;
@@ -176,6 +197,7 @@ class Context final : public plugin::Sink {
     std::unique_ptr<plugin::Context> plugin_;
     MatchQueue match_;
     RetryQueue retry_;
+    Outbox outbox_;
     Counters counters_;
     std::uint32_t posted_ = 0;  // operations with the plugin
     CompletionQueue completions_;

@@ -30,6 +30,10 @@ struct Counters {
     Counter canceled;
     Counter dropped;       // malformed input
     Counter peers_lost;
+    Counter bundles_sent;     // messages that carry several
+    Counter bundled_sent;     // those that they carry
+    Counter bundles_received;
+    Counter bundled_received;
 };
 
 }  // namespace na::inline impl

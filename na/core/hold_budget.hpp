@@ -30,6 +30,8 @@ struct Held : Landing {
     HoldShare* share = nullptr;  // counted there
     Operation* op = nullptr;
     bool complete = false;
+    bool spare = false;         // the match queue's own, for the next bundle
+    std::size_t next_part = 0;  // of a bundle that is complete: where in it; else 0
 };
 
 // What one peer holds; exists while that is anything.

@@ -37,6 +37,7 @@ MatchQueue::~MatchQueue() {
         unlink(*held);
         discard(held);
     }
+    ::operator delete(spare_);
 }
 
 void MatchQueue::grow() noexcept {
@@ -74,9 +75,20 @@ void MatchQueue::deliver_held() noexcept {
     for (Held* held = held_unexpected_.front(); held != nullptr;) {
         Held* next = held_unexpected_.next(*held);
         if (held->complete) {
-            Operation* op = taker();
-            if (op == nullptr || !deliver(*held, *op)) {
-                return;
+            for (bool over = false; !over;) {
+                Operation* op = taker();
+                if (op == nullptr) {
+                    return;
+                }
+                if (held->next_part != 0) [[unlikely]] {
+                    if (!deliver_part(*held, *op, over)) {
+                        return;
+                    }
+                } else if (deliver(*held, *op)) {
+                    over = true;
+                } else {
+                    return;
+                }
             }
         }
         held = next;
@@ -142,6 +154,9 @@ void MatchQueue::fail_peer(Address& peer, Status why, std::optional<std::uint8_t
 // --- arrival ---------------------------------------------------------------------------------------------------------
 
 Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::size_t size, bool whole) noexcept {
+    if (tag == bundle_tag_) {
+        return arrive_bundle(lane, source, size, whole);
+    }
     if (lane == Lane::unexpected) {
         if (size > limits_.max_unexpected) {
             return drop();
@@ -283,14 +298,20 @@ void MatchQueue::unlink(Held& held) noexcept {
     if (held.on == Lane::expected) {
         Aged::remove(held);
     }
-    budget_.give(held);
+    if (held.share != nullptr) [[likely]] {  // but for a bundle that came for a receive
+        budget_.give(held);
+    }
     made_room();
 }
 
 // Frees a record that is in no list.
 void MatchQueue::discard(Held* held) noexcept {
     if (held->source != nullptr) {
-        held->source->unref();
+        std::exchange(held->source, nullptr)->unref();
+    }
+    if (held->spare && spare_ == nullptr) {
+        spare_ = held;
+        return;
     }
     held->~Held();
     ::operator delete(held);
@@ -364,6 +385,9 @@ void MatchQueue::finish(Landing& landing, Status status) noexcept {
         case Landing::Kind::held:
             finish_held(static_cast<Held&>(landing), status);
             return;
+        case Landing::Kind::bundle:
+            finish_bundle(static_cast<Held&>(landing), status);
+            return;
         case Landing::Kind::discard:
             if (&landing != &dropped_) {
                 discard(&static_cast<Held&>(landing));
@@ -389,7 +413,7 @@ void MatchQueue::end_multi(Held& part, Status status) noexcept {
 }
 
 void MatchQueue::finish_held(Held& held, Status status) noexcept {
-    if (status != Status::success) {
+    if (status != Status::success || (held.got_tag == bundle_tag_ && !open_bundle(held))) {
         unlink(held);
         discard(&held);
         return;
@@ -397,6 +421,12 @@ void MatchQueue::finish_held(Held& held, Status status) noexcept {
     held.complete = true;
     if (held.on == Lane::unexpected) {
         deliver_held();
+        return;
+    }
+    if (held.next_part != 0) {
+        unlink(held);
+        deliver_expected_parts(held);
+        discard(&held);
         return;
     }
     if (Operation* op = taker(bucket(held.source, held.got_tag), held.source, held.got_tag); op != nullptr) {

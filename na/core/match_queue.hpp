@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "na/core/address.hpp"
@@ -71,7 +72,9 @@ class MatchQueue {
     // Of unexpected receives, each as good as the other to their owner, the latest first: it is in the caches.
     void latest_first(bool latest) noexcept { latest_first_ = latest; }
 
-    // For a whole message of `size` bytes that is there: the receive that takes it, out of the queue, for the caller to
+    bool is_bundle(std::uint32_t tag) const noexcept { return tag == bundle_tag_; }
+
+    // For a whole message of `size` bytes that is there, which is no bundle: the receive that takes it, out of the queue, for the caller to
     // fill and to end. Null: not as simple as that, see arrive().
     Operation* take_unexpected(std::size_t size) noexcept {
         Operation* op = unexpected_.front();
@@ -122,6 +125,16 @@ class MatchQueue {
         }
     }
 
+    // From now on messages with the tag of bundles are taken apart (na/core/bundle.hpp). For users
+    // to whom what is in `headroom` does not matter: that of parts is not written. Expected parts
+    // without a receive are dropped.
+    void split(std::uint32_t bundle_tag, std::size_t unexpected_headroom,
+               std::size_t expected_headroom) noexcept {
+        bundle_tag_ = bundle_tag;
+        headroom_[0] = unexpected_headroom;
+        headroom_[1] = expected_headroom;
+    }
+
     bool empty() const noexcept { return posted_count_ == 0 && landing_count_ == 0; }  // no receive is posted or written
     std::uint64_t held() const noexcept { return budget_.messages(); }
 
@@ -160,6 +173,12 @@ class MatchQueue {
     static Operation* taker(Bucket& b, const Address* source, std::uint32_t tag) noexcept;
     static bool writing(Bucket& b, const Address* source, std::uint32_t tag) noexcept;
     bool deliver(Held& held, Operation& op) noexcept;
+    Landing* arrive_bundle(Lane lane, Address& source, std::size_t size, bool whole) noexcept;
+    void finish_bundle(Held& bundle, Status status) noexcept;
+    bool open_bundle(Held& bundle) noexcept;
+    std::span<const std::byte> content(const Held& bundle) const noexcept;
+    void deliver_expected_parts(const Held& bundle) noexcept;
+    bool deliver_part(Held& bundle, Operation& op, bool& over) noexcept;
     void end_multi(Held& part, Status status) noexcept;
     void finish_held(Held& held, Status status) noexcept;
     bool make_room_for_unexpected(const Address& source, std::size_t size) noexcept;
@@ -182,6 +201,9 @@ class MatchQueue {
     std::size_t bucket_count_;
     Aged held_expected_;
     HoldBudget budget_;
+    std::uint64_t bundle_tag_ = UINT64_MAX;  // that, no message has
+    std::size_t headroom_[kLanes] = {0, 0};
+    Held* spare_ = nullptr;  // with room for any message; null: not made yet, or in use
     Landing dropped_;  // takes the place of every message that is dropped before a byte of it was written
     unsigned refused_ = 0;
     std::uint64_t posted_count_ = 0;

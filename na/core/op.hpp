@@ -29,7 +29,7 @@ struct Outcome {
 
 // The core's view of a message that is being written: into a receive, into part of a multi-receive, or held back.
 struct Landing : plugin::Arrival {
-    enum class Kind : std::uint8_t { operation, multi, held, discard };
+    enum class Kind : std::uint8_t { operation, multi, held, bundle, discard };
     // Named apart from the fields of Op, which Operation has too.
     Kind into = Kind::operation;
     Lane on = Lane::unexpected;
@@ -48,6 +48,8 @@ class Operation : public Op, public Landing {
     enum class State : std::uint8_t {
         idle,     // the poster's
         queued,   // in the retry queue of the context
+        gathered, // a send in the outbox of the context
+        bundled,  // a send that is part of a bundle with the plugin
         matching, // a receive in the match queue
         landing,  // a receive that a message is being written into
         posted,   // with the plugin
@@ -69,6 +71,7 @@ class Operation : public Op, public Landing {
     friend class Context;
     friend class Posting;
     friend class MatchQueue;
+    friend class Outbox;
     friend class RetryQueue;
     friend class Class;
     friend struct OperationProbe;  // unit tests
@@ -85,7 +88,7 @@ class Operation : public Op, public Landing {
     std::uint32_t landings_ = 0;     // multi-receive: messages being written into the buffer
     bool exhausted_ = false;         // multi-receive: takes no further message
     std::atomic<std::uint32_t> credits_{0};  // multi-receive: outcomes that the owner can still store
-    util::ListHook hook_;            // retry queue or match queue
+    util::ListHook hook_;            // retry queue, match queue, outbox
 };
 
 }  // namespace na::inline impl

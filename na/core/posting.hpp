@@ -36,12 +36,26 @@ class Posting {
     Posting(const Posting&) = delete;
     Posting& operator=(const Posting&) = delete;
 
-    // `status` is written where it failed.
-    Sent send(Operation& op, Lane lane, const Message& m, Status& status) noexcept {
+    // `status` is written where it failed. `company`: of no meaning without Context::gather(); with
+    // it, what leaves by this ends, but for `op`.
+    Sent send(Operation& op, Lane lane, const Message& m, Status& status,
+              Company company = Company::none) noexcept {
         Context& c = context_;
         fill(op, lane == Lane::unexpected ? OpKind::send_unexpected : OpKind::send_expected, m);
         op.remote = nullptr;
         c.counters_.sends.add();
+        if (c.outbox_.enabled()) [[unlikely]] {
+            switch (c.outbox_.take(op, company, status)) {
+                case Outbox::Taken::no:
+                    break;
+                case Outbox::Taken::gone:
+                    return Sent::gone;
+                case Outbox::Taken::waits:
+                    return Sent::pending;
+                case Outbox::Taken::failed:
+                    return Sent::failed;
+            }
+        }
         plugin::Posted answer = plugin::Posted::again();
         if (!c.retry_.blocks(&m.peer)) [[likely]] {
             answer = c.plugin_->send(op);

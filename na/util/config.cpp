@@ -17,6 +17,7 @@ constexpr const Variable* kAll[] = {
     &kLogLevel,     &kLogSubsys,   &kPluginPath, &kUnexpectedLimit, &kUnexpectedBytes,
     &kMaxAddresses, &kSmAllowUids, &kSmCma,       &kUcxRma,     &kOverflowLimit,
     &kOverflowTotal, &kUnackedLimit, &kRequestLimit,
+    &kCoalesce, &kCoalesceLimit,
 };
 
 std::optional<std::uint64_t> parse(const char* text) noexcept {

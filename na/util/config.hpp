@@ -52,6 +52,12 @@ inline constexpr Variable kUnackedLimit{
 inline constexpr Variable kRequestLimit{
     "HG_REQUEST_LIMIT", "16384",
     "requests that a context has at a time, from arrival to the end of the handle; further ones get HG_AGAIN"};
+inline constexpr Variable kCoalesce{
+    "HG_COALESCE", "1",
+    "small RPC messages to one destination leave together: 0 never, 1 over transports where it pays, 2 over all, and "
+    "however long callbacks take"};
+inline constexpr Variable kCoalesceLimit{
+    "HG_COALESCE_LIMIT", "1024", "bytes of the largest message that leaves together with others, its header included"};
 
 // All of the above.
 std::span<const Variable* const> all() noexcept;

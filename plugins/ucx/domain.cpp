@@ -20,6 +20,17 @@ namespace {
 // 16 KiB of arguments and what is in front of them. A round trip for what does not fit costs more
 // than to copy it: over tcp about as much as another 16 KiB.
 constexpr std::size_t kMessage = 17 * 1024;
+// Peers elsewhere are reached by tcp only.
+bool through_kernel(std::string_view protocol) {
+    bool tcp = false;
+    for (const Transport& t : transports_of(protocol)) {
+        if (t.name != "tcp" && !is_local(t.name)) {
+            return false;
+        }
+        tcp = tcp || t.name == "tcp";
+    }
+    return tcp;
+}
 
 }  // namespace
 
@@ -28,6 +39,7 @@ Domain::Domain(const plugin::OpenSpec& spec, util::IpChoice ip)
     local_.format = ip_.address.format();
     local_.caps.op_scratch = sizeof(Transfer);
     local_.caps.max_segments = kMaxSegments;
+    local_.caps.costly_messages = through_kernel(spec.protocol);
 }
 
 Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spec) {

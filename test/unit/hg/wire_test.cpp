@@ -39,7 +39,7 @@ TEST_CASE("a request in bytes") {
     const Request request{
         .flags = kOneWay, .origin_context = 3, .cookie = 0x04030201, .id = 0x1122334455667788};
     const Bytes b = make(request, kRequestSize, {9, 8, 7});
-    CHECK(b == bytes({0xc1, 1,    2, 3, 1, 2, 3, 4, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33,
+    CHECK(b == bytes({0xc1, 2,    2, 3, 1, 2, 3, 4, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33,
                       0x22, 0x11, 3, 0, 0, 0, 0, 0, 0,    0,    9,    8,    7}));
     Request r;
     const Received received = decode(b, r);
@@ -55,7 +55,7 @@ TEST_CASE("a request in bytes") {
 TEST_CASE("a response in bytes") {
     const Bytes b =
         make(Response{.code = Status::hostunreach, .cookie = 0x04030201}, kResponseSize, {5});
-    CHECK(b == bytes({0xc2, 1, 0, 19, 1, 2, 3, 4, 1, 0, 0, 0, 0, 0, 0, 0, 5}));
+    CHECK(b == bytes({0xc2, 2, 0, 19, 1, 2, 3, 4, 1, 0, 0, 0, 0, 0, 0, 0, 5}));
     Response r;
     const Received received = decode(b, r);
     REQUIRE(received.status == Status::success);
@@ -98,7 +98,8 @@ TEST_CASE("what is no request") {
         return decode(b, r).status;
     };
     CHECK(with(0, 0xc2) == Status::protocol_error);
-    CHECK(with(1, 2) == Status::protocol_error);
+    CHECK(with(1, 1) == Status::protocol_error);
+    CHECK(with(1, 3) == Status::protocol_error);
     for (const int flags : {0x08, 0x11, 0x20, 0x40, 0x80, 0xff}) {
         CHECK(with(2, flags) == Status::protocol_error);
     }

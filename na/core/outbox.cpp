@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "na/core/outbox.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "na/core/context.hpp"
+
+namespace na::inline impl {
+
+using plugin::Posted;
+using State = Operation::State;
+
+Outbox::Outbox(Context& context) noexcept : context_(context) {}
+
+Outbox::~Outbox() {
+    for (const auto& bundle : bundles_) {
+        context_.cls_.destroy_op(bundle->op);
+        context_.cls_.free_message(std::move(bundle->buffer));
+    }
+}
+
+std::size_t Outbox::size_of(const Operation& op) const noexcept {
+    return op.length - context_.cls_.headroom(op.lane());
+}
+
+std::size_t Outbox::room(Lane lane) const noexcept {
+    return std::min(most_, context_.cls_.max_message(lane) - context_.cls_.headroom(lane));
+}
+
+void Outbox::count(std::int32_t n) noexcept {
+    waiting_.store(waiting_.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(n),
+                   std::memory_order_relaxed);
+}
+
+// --- what waits
+// ---------------------------------------------------------------------------------------------------------
+
+Outbox::Destination* Outbox::find(const Operation& op) noexcept {
+    for (std::size_t i = 0; i < used_; ++i) {
+        if (destinations_[i].is(op)) {
+            return &destinations_[i];
+        }
+    }
+    return nullptr;
+}
+
+void Outbox::add(Destination& to, Operation& op) noexcept {
+    op.set_state(State::gathered);
+    op.address_->ref();
+    op.referenced_ = true;
+    to.ops.push_back(op);
+    to.bytes += bundle::kPart + size_of(op);
+    ++to.count;
+    count(1);
+}
+
+Operation* Outbox::pop(Destination& to) noexcept {
+    Operation* op = to.ops.pop_front();
+    if (op != nullptr) {
+        to.bytes -= bundle::kPart + size_of(*op);
+        --to.count;
+        count(-1);
+    }
+    return op;
+}
+
+Outbox::Taken Outbox::take(Operation& op, Company company, Status& status) noexcept {
+    if (company == Company::none || size_of(op) > message_) {
+        if (waiting() != 0) {
+            flush(*op.address_);
+        }
+        return Taken::no;
+    }
+    Destination* to = waiting() == 0 ? nullptr : find(op);
+    if (to != nullptr && (to->bytes + bundle::kPart + size_of(op) > room(to->lane) ||
+                          to->count == bundle::kMaxParts)) {
+        flush(*to);
+        to = nullptr;
+    }
+    if (to == nullptr) {
+        if (company == Company::take || context_.retry_.blocks(op.address_)) {
+            return Taken::no;
+        }
+        const auto free = std::find_if(destinations_.begin(), destinations_.end(),
+                                       [](const Destination& d) { return d.address == nullptr; });
+        if (free == destinations_.end()) {
+            return Taken::no;
+        }
+        to = &*free;
+        used_ = std::max(used_, static_cast<std::size_t>(free - destinations_.begin()) + 1);
+        to->address = op.address_;
+        to->target = op.target_id;
+        to->lane = op.lane();
+        to->bytes = bundle::kHeader;
+    }
+    if (company == Company::take) {
+        return flush_with(*to, op, status);
+    }
+    add(*to, op);
+    return Taken::waits;
+}
+
+// Its end is said to the caller, if it comes now.
+Outbox::Taken Outbox::flush_with(Destination& to, Operation& op, Status& status) noexcept {
+    struct Told {
+        bool ended = false;
+        Status status = Status::success;
+    } told;
+    void* const owner = std::exchange(op.owner, &told);
+    const Operation::Handler handler =
+        std::exchange(op.handler, [](Operation& o, const Outcome& outcome) noexcept {
+            auto& end = *static_cast<Told*>(o.owner);
+            end.ended = true;
+            end.status = outcome.status;
+        });
+    add(to, op);
+    flush(to);
+    op.owner = owner;
+    op.handler = handler;
+    if (!told.ended) {
+        return Taken::waits;
+    }
+    status = told.status;
+    return ok(told.status) ? Taken::gone : Taken::failed;
+}
+
+void Outbox::remove(Operation& op) noexcept {
+    Destination* to = find(op);
+    Ops::remove(op);
+    to->bytes -= bundle::kPart + size_of(op);
+    --to->count;
+    count(-1);
+    if (to->count == 0) {
+        to->address = nullptr;
+    }
+}
+
+void Outbox::fail(const Address& peer, Status why, std::optional<std::uint8_t> context) noexcept {
+    for (std::size_t i = 0; i < used_; ++i) {
+        Destination& to = destinations_[i];
+        if (to.address == &peer && (!context || to.target == *context)) {
+            while (Operation* op = pop(to)) {
+                context_.end(*op, Outcome{.status = why});
+            }
+            to.address = nullptr;
+        }
+    }
+}
+
+// --- leaving
+// ---------------------------------------------------------------------------------------------------------
+
+void Outbox::flush() noexcept {
+    for (std::size_t i = 0; i < used_; ++i) {
+        if (destinations_[i].address != nullptr) {
+            flush(destinations_[i]);
+        }
+    }
+    used_ = 0;
+}
+
+void Outbox::flush(const Address& peer) noexcept {
+    for (std::size_t i = 0; i < used_; ++i) {
+        if (destinations_[i].address == &peer) {
+            flush(destinations_[i]);
+        }
+    }
+}
+
+void Outbox::flush(Destination& to) noexcept {
+    while (to.count != 0) {
+        if (to.count == 1 || context_.retry_.blocks(to.address) || !send_bundle(to)) {
+            send_alone(*pop(to));
+        }
+    }
+    to.address = nullptr;
+}
+
+void Outbox::send_alone(Operation& op) noexcept {
+    Posted answer = Posted::again();
+    if (!context_.retry_.blocks(op.address_)) [[likely]] {
+        op.set_state(State::posted);
+        answer = context_.plugin_->send(op);
+    }
+    switch (answer.what) {
+        case Posted::What::done:
+            context_.end(op, Outcome{.status = Status::success, .size = op.length});
+            return;
+        case Posted::What::pending:
+            ++context_.posted_;
+            return;
+        case Posted::What::again:
+            context_.counters_.retries.add();
+            if (!context_.queue(op)) {
+                context_.end(op, Outcome{.status = Status::nomem});
+            }
+            return;
+        case Posted::What::failed:
+            context_.end(op, Outcome{.status = answer.status});
+            return;
+    }
+}
+
+// False: nothing has left.
+bool Outbox::send_bundle(Destination& to) noexcept {
+    Bundle* bundle = take_bundle();
+    if (bundle == nullptr) [[unlikely]] {
+        return false;
+    }
+    Context& context = context_;
+    const std::size_t headroom = context.cls_.headroom(to.lane);
+    const std::size_t limit = room(to.lane);
+    auto* const start = static_cast<std::byte*>(bundle->buffer.data) + headroom;
+    std::byte* at = start + bundle::kHeader;
+    std::size_t parts = 0;
+    for (Operation* part = to.ops.front(); part != nullptr; part = to.ops.front()) {
+        const std::size_t size = size_of(*part);
+        if (static_cast<std::size_t>(at - start) + bundle::kPart + size > limit) {
+            break;
+        }
+        const auto* bytes = static_cast<const std::byte*>(part->buffer);
+        at = bundle::add(at, part->tag, {bytes + context.cls_.headroom(to.lane), size});
+        bundle->parts.push_back(*pop(to));
+        ++parts;
+    }
+    if (parts < 2) [[unlikely]] {
+        if (parts == 1) {
+            send_alone(*bundle->parts.pop_front());
+        }
+        give(*bundle);
+        return parts == 1;
+    }
+    bundle::begin(start, parts);
+    Operation& op = *bundle->op;
+    op.kind = to.lane == Lane::unexpected ? OpKind::send_unexpected : OpKind::send_expected;
+    op.target_id = to.target;
+    op.tag = context.bundle_tag();
+    op.buffer = bundle->buffer.data;
+    op.length = headroom + static_cast<std::size_t>(at - start);
+    op.local = bundle->buffer.region.get();
+    op.remote = nullptr;
+    op.peer = &to.address->peer();
+    op.address_ = to.address;
+    op.set_state(State::posted);
+    const Posted answer = context.plugin_->send(op);
+    if (answer.what == Posted::What::pending || answer.what == Posted::What::done) [[likely]] {
+        context.counters_.bundles_sent.add();
+        context.counters_.bundled_sent.add(parts);
+    }
+    if (answer.what == Posted::What::pending) {
+        for (Operation* part = bundle->parts.front(); part != nullptr;
+             part = bundle->parts.next(*part)) {
+            part->set_state(State::bundled);
+        }
+        to.address->ref();
+        op.referenced_ = true;
+        ++context.posted_;
+        return true;
+    }
+    op.set_state(State::idle);
+    if (answer.what == Posted::What::failed && answer.status == Status::msgsize) {
+        // The peer takes less than we do.
+        most_ = (op.length - headroom) / 2;
+    }
+    while (Operation* part = bundle->parts.pop_front()) {
+        if (answer.what == Posted::What::done) [[likely]] {
+            context.end(*part, Outcome{.status = Status::success, .size = part->length});
+        } else if (answer.what == Posted::What::again || answer.status == Status::msgsize) {
+            send_alone(*part);  // the first one learns whether there is room for it at least
+        } else {
+            context.end(*part, Outcome{.status = answer.status});
+        }
+    }
+    give(*bundle);
+    return true;
+}
+
+// --- bundles
+// ---------------------------------------------------------------------------------------------------------
+
+Outbox::Bundle* Outbox::take_bundle() noexcept {
+    if (free_ == nullptr) {
+        if (bundles_.size() == kMostBundles) {
+            return nullptr;
+        }
+        Class& cls = context_.cls_;
+        try {
+            auto bundle = std::make_unique<Bundle>();
+            bundle->outbox = this;
+            bundles_.reserve(kMostBundles);
+            bundle->buffer = cls.allocate_message(
+                std::max(cls.max_message(Lane::unexpected), cls.max_message(Lane::expected)));
+            if (bundle->buffer.data == nullptr) {
+                return nullptr;
+            }
+            try {
+                bundle->op = cls.create_op(false);
+            } catch (const std::bad_alloc&) {
+                cls.free_message(std::move(bundle->buffer));
+                throw;
+            }
+            bundle->op->owner = bundle.get();
+            bundle->op->handler = &Outbox::on_sent;
+            free_ = bundle.get();
+            bundles_.push_back(std::move(bundle));
+        } catch (const std::bad_alloc&) {
+            return nullptr;
+        }
+    }
+    return std::exchange(free_, free_->next);
+}
+
+void Outbox::give(Bundle& bundle) noexcept {
+    bundle.next = std::exchange(free_, &bundle);
+}
+
+void Outbox::on_sent(Operation& op, const Outcome& outcome) noexcept {
+    Bundle& bundle = *static_cast<Bundle*>(op.owner);
+    Outbox& self = *bundle.outbox;
+    while (Operation* part = bundle.parts.pop_front()) {
+        self.context_.end(*part, Outcome{.status = outcome.status,
+                                         .size = ok(outcome.status) ? part->length : 0});
+    }
+    self.give(bundle);
+}
+
+void Outbox::forget(Operation& op) noexcept {
+    Ops::remove(op);
+    context_.end(op, Outcome{.status = Status::success, .size = op.length});
+}
+
+}  // namespace na::inline impl
