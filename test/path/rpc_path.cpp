@@ -3,7 +3,9 @@
 // neither side may allocate or take a mutex. The number of system calls is for strace to count (syscalls.sh runs this program
 // with two counts of calls and compares).
 //
-//   rpc_path CALLS      0: fine, 1: not, 77: no sm here
+//   rpc_path CALLS [IN_FLIGHT]     0: fine, 1: not, 77: no sm here
+//
+// With several in flight, whose callbacks forward again, messages leave together where HG_COALESCE says so.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 #include "mercury.h"
 #include "mercury_proc.h"
@@ -179,7 +182,62 @@ hg_return_t on_stopped(const hg_cb_info* info) {
     return info->ret;
 }
 
-int run(const char* server, unsigned long calls) {
+// One of several in flight; its callback forwards it again.
+struct Again {
+    hg_handle_t handle = nullptr;
+    std::uint64_t value = 0;
+    static inline unsigned long left = 0;
+    static inline unsigned in_flight = 0;
+    static inline bool good = true;
+
+    bool forward() {
+        if (left == 0 || !good) {
+            return false;
+        }
+        --left;
+        ++value;
+        good = HG_Forward(handle, on_reply, this, &value) == HG_SUCCESS;
+        return good;
+    }
+    static hg_return_t on_reply(const hg_cb_info* info) {
+        auto* self = static_cast<Again*>(info->arg);
+        std::uint64_t result = 0;
+        good = good && info->ret == HG_SUCCESS &&
+               HG_Get_output(self->handle, &result) == HG_SUCCESS &&
+               HG_Free_output(self->handle, &result) == HG_SUCCESS && result == self->value + 1;
+        if (!self->forward()) {
+            --in_flight;
+        }
+        return HG_SUCCESS;
+    }
+};
+
+bool run_many(Side& side, hg_addr_t address, unsigned long calls, unsigned in_flight) {
+    std::vector<Again> all(in_flight);
+    for (Again& one : all) {
+        HG_Create(side.context, address, side.echo, &one.handle);
+    }
+    Used before;
+    for (const unsigned long n : {static_cast<unsigned long>(kWarmUp), calls}) {
+        before = used();
+        Again::left = n;
+        for (Again& one : all) {
+            Again::in_flight += one.forward() ? 1 : 0;
+        }
+        while (Again::in_flight != 0 && Again::good) {
+            side.turn();
+        }
+    }
+    const bool good = clean("client", before, used(), calls) && Again::good;
+    for (Again& one : all) {
+        HG_Destroy(one.handle);
+    }
+    hg_diag_counters counters = {};
+    HG_Class_get_counters(side.cls, &counters);
+    return good && counters.rpc_resp_recv_count == kWarmUp + calls;
+}
+
+int run(const char* server, unsigned long calls, unsigned in_flight) {
     Side side;
     if (!side.open(false)) {
         return kSkip;
@@ -192,7 +250,10 @@ int run(const char* server, unsigned long calls) {
     HG_Create(side.context, address, side.echo, &handle);
     Used before;
     bool good = true;
-    for (std::uint64_t i = 0; i < kWarmUp + calls; ++i) {
+    if (in_flight > 1) {
+        good = run_many(side, address, calls, in_flight);
+    }
+    for (std::uint64_t i = 0; in_flight <= 1 && i < kWarmUp + calls; ++i) {
         if (i == kWarmUp) {
             before = used();
         }
@@ -204,7 +265,9 @@ int run(const char* server, unsigned long calls) {
         }
         good = good && call.ret == HG_SUCCESS && call.result == i + 1;
     }
-    good = clean("client", before, used(), calls) && good;
+    if (in_flight <= 1) {
+        good = clean("client", before, used(), calls) && good;
+    }
     HG_Reset(handle, address, side.stop);
     Call last;
     if (HG_Forward(handle, on_stopped, &last, nullptr) == HG_SUCCESS) {
@@ -221,6 +284,7 @@ int run(const char* server, unsigned long calls) {
 
 int main(int argc, char** argv) {
     const unsigned long calls = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 20000;
+    const unsigned in_flight = argc > 2 ? static_cast<unsigned>(std::strtoul(argv[2], nullptr, 10)) : 1;
     alarm(60);
     int pipe_fds[2];
     if (pipe(pipe_fds) != 0) {
@@ -240,7 +304,7 @@ int main(int argc, char** argv) {
         std::puts("SKIPPED: na+sm cannot be opened here");
         return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
     }
-    const int mine = run(text, calls);
+    const int mine = run(text, calls, in_flight);
     if (mine != 0) {
         kill(server, SIGKILL);
     }
