@@ -285,6 +285,10 @@ Result<bool> Context::close() {
 
 void Context::end_all(Status code) {
     for (Handle* handle : handles_->all()) {
+        // Its program may give it back, and it may be another RPC's, at any time.
+        if (!handle->ref_if_held()) {
+            continue;
+        }
         if (handle->stage() == Stage::in_flight) {
             handle->cancel();
         } else if (handle->stage() == Stage::received && handle->is_target() &&
@@ -293,6 +297,7 @@ void Context::end_all(Status code) {
                 handle->stage_.store(Stage::answered, std::memory_order_release);
             }
         }
+        handle->unref();
     }
     bulk_->cancel_all();
 }

@@ -243,6 +243,16 @@ class Handle : private Completion {
     }
     // The library's.
     void ref() noexcept { add_refs(kLibraryRef); }
+    // False: nobody has the handle.
+    bool ref_if_held() noexcept {
+        std::uint64_t before = refs_.load(std::memory_order_relaxed);
+        do {
+            if (before == 0) {
+                return false;
+            }
+        } while (!swap_refs(before, before + kLibraryRef));
+        return true;
+    }
     void unref() noexcept {
         std::uint64_t before = refs_.load(std::memory_order_relaxed);
         if (threaded_) {

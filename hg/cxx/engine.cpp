@@ -116,7 +116,8 @@ bool EngineCore::step(unsigned ms, std::uint32_t look,
         inside_.fetch_sub(1, std::memory_order_seq_cst);
         return false;
     }
-    EngineCore* const before = std::exchange(driving, this);
+    EngineCore*& mine = driving;  // found once
+    EngineCore* const before = std::exchange(mine, this);
     timers_.expire();
     const unsigned limit = timers_.until_next(ms);
     (void)context_->progress_until(limit, [&] {
@@ -131,7 +132,7 @@ bool EngineCore::step(unsigned ms, std::uint32_t look,
         unsigned count = 0;
         ran = ok(context_->trigger(0, 64, count));
     }
-    driving = before;
+    mine = before;
     inside_.fetch_sub(1, std::memory_order_seq_cst);
     return ran;
 }

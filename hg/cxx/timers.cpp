@@ -65,11 +65,7 @@ void Timers::expire_until(Clock::time_point now, bool passed) noexcept {
     publish();
 }
 
-unsigned Timers::until_next(unsigned ms) const noexcept {
-    const std::int64_t next = next_.load(std::memory_order_relaxed);
-    if (next == kNone) [[likely]] {
-        return ms;
-    }
+unsigned Timers::until(std::int64_t next, unsigned ms) noexcept {
     const std::int64_t left = next - ns(Clock::now());
     if (left <= 0) {
         return 0;

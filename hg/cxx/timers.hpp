@@ -30,7 +30,10 @@ class Timers {
     // Fires everything before its time.
     void expire_all() noexcept { expire_until(Clock::time_point::max(), false); }
     // At most `ms`, and until the next one is due.
-    unsigned until_next(unsigned ms) const noexcept;
+    unsigned until_next(unsigned ms) const noexcept {
+        const std::int64_t next = next_.load(std::memory_order_relaxed);
+        return next == kNone ? ms : until(next, ms);
+    }
 
     // A timerfd that fires with the earliest, for who sleeps on descriptors; opened once, before
     // there is any timer. -1: there is none.
@@ -40,6 +43,7 @@ class Timers {
  private:
     static constexpr std::int64_t kNone = INT64_MAX;
 
+    static unsigned until(std::int64_t next, unsigned ms) noexcept;
     void expire_until(Clock::time_point now, bool passed) noexcept;
     void move(std::size_t to, Timer* timer) noexcept;
     void up(std::size_t at) noexcept;

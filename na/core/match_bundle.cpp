@@ -53,6 +53,10 @@ Landing* MatchQueue::arrive_bundle(Lane lane, Address& source, std::size_t size,
     held->source = &source;
     held->data = held + 1;
     source.ref();
+    if (lane == Lane::unexpected) {
+        // What comes before it is finished shall not take the receives that its parts will need.
+        held_unexpected_.push_back(*held);
+    }
     return held;
 }
 
@@ -80,6 +84,9 @@ bool MatchQueue::open_bundle(Held& bundle) noexcept {
 
 void MatchQueue::finish_bundle(Held& bundle, Status status) noexcept {
     if (status != Status::success || !open_bundle(bundle)) [[unlikely]] {
+        if (bundle.on == Lane::unexpected) {
+            unlink(bundle);
+        }
         discard(&bundle);
         return;
     }
@@ -90,7 +97,6 @@ void MatchQueue::finish_bundle(Held& bundle, Status status) noexcept {
     }
     bundle.into = Landing::Kind::held;
     bundle.complete = true;
-    held_unexpected_.push_front(bundle);  // nothing was held when it came
     deliver_held();
 }
 
