@@ -109,7 +109,8 @@ struct hg_init_info {
 
     /* Receives that a listening context posts at once (0: 512), and how many it adds when all are
      * taken (0: 512; negative: never add, later requests wait in the transport). Beyond
-     * HG_REQUEST_LIMIT (environment; at least request_post_init) they are answered with HG_AGAIN. */
+     * HG_REQUEST_LIMIT (environment; at least request_post_init) they are answered with HG_AGAIN.
+     */
     uint32_t request_post_init;
     int32_t request_post_incr;
 

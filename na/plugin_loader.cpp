@@ -19,8 +19,9 @@
 namespace na {
 namespace {
 
-// What signals do is the program's choice. Libraries that come with a module (libpsm2 with libfabric) take SIGINT, SIGTERM
-// and the signals of crashes for themselves as they are loaded: for the life of this object they may.
+// What signals do is the program's choice. Libraries that come with a module (libpsm2 with
+// libfabric) take SIGINT, SIGTERM and the signals of crashes for themselves as they are loaded: for
+// the life of this object they may.
 class KeptSignals {
  public:
     KeptSignals() noexcept {
@@ -31,7 +32,8 @@ class KeptSignals {
     ~KeptSignals() {
         for (int i = 1; i < kCount; ++i) {
             struct sigaction now {};
-            if (known_[i] && sigaction(i, nullptr, &now) == 0 && now.sa_sigaction != before_[i].sa_sigaction) {
+            if (known_[i] && sigaction(i, nullptr, &now) == 0 &&
+                now.sa_sigaction != before_[i].sa_sigaction) {
                 sigaction(i, &before_[i], nullptr);
             }
         }
@@ -48,7 +50,8 @@ class KeptSignals {
 void add_folder(const std::string& folder, std::vector<std::string>& files) {
     std::error_code error;
     const std::size_t first = files.size();
-    for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+         it.increment(error)) {
         const std::string name = it->path().filename().string();
         if (name.starts_with("libna_plugin_") && name.ends_with(".so")) {
             files.push_back(it->path().string());
@@ -90,8 +93,9 @@ Result<std::unique_ptr<plugin::Plugin>> load_plugin(const std::string& file) {
     if (entry == nullptr || entry->magic != plugin::kMagic || entry->create == nullptr) {
         refused = "it exports no na_plugin_entry of this project";
     } else if (entry->abi != plugin::kAbi) {
-        refused = fmt::format("it was built for plugin interface {}, this library has {}: rebuild it", entry->abi,
-                              plugin::kAbi);
+        refused =
+            fmt::format("it was built for plugin interface {}, this library has {}: rebuild it",
+                        entry->abi, plugin::kAbi);
     }
     if (!refused.empty()) {
         dlclose(module);

@@ -13,7 +13,8 @@ namespace na {
 // Full paths of the modules of NA_PLUGIN_PATH, in its order, then of the installed folder.
 std::vector<std::string> plugin_modules();
 
-// Loads a module for good. Refuses one without `na_plugin_entry`, with another ABI, or that cannot be linked; says why.
+// Loads a module for good. Refuses one without `na_plugin_entry`, with another ABI, or that cannot
+// be linked; says why.
 Result<std::unique_ptr<plugin::Plugin>> load_plugin(const std::string& file);
 
 }  // namespace na

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The plugin contract: all that a transport implements, and all that it may rely on.
 //
-// A plugin posts, polls and arms. Everything else lives in the core once: info strings, address table and
-// reference counts, matching (where the fabric does not match), retry queues, completion queues, waiting,
-// cancel bookkeeping, range and permission checks of RMA, statistics, user callbacks.
+// A plugin posts, polls and arms. Everything else lives in the core once: info strings, address
+// table and reference counts, matching (where the fabric does not match), retry queues, completion
+// queues, waiting, cancel bookkeeping, range and permission checks of RMA, statistics, user
+// callbacks.
 //
-// Objects:     Plugin -> Domain -> Context;  Domain -> Peer, Region.   Destructors close and deregister.
-// Threads:     Plugin and Domain: any thread, concurrently. Context: the core serialises all calls on one Context
-//              (send .. arm, drop, destructor); different Contexts of one Domain run concurrently. Peer and Region:
-//              encode() and uri() from any thread; destructors when nothing refers to the object any more, after
-//              every Context was told by drop(Peer&).
-// Life times:  Domain outlives its Contexts, Peers and Regions; a Context is destroyed before the Peers.
-// Errors:      Result<T> with a message that names cause and remedy on control paths; bare Posted on the data path.
+// Objects:     Plugin -> Domain -> Context;  Domain -> Peer, Region.   Destructors close and
+// deregister. Threads:     Plugin and Domain: any thread, concurrently. Context: the core
+// serialises all calls on one Context
+//              (send .. arm, drop, destructor); different Contexts of one Domain run concurrently.
+//              Peer and Region: encode() and uri() from any thread; destructors when nothing refers
+//              to the object any more, after every Context was told by drop(Peer&).
+// Life times:  Domain outlives its Contexts, Peers and Regions; a Context is destroyed before the
+// Peers. Errors:      Result<T> with a message that names cause and remedy on control paths; bare
+// Posted on the data path.
 //              No exception leaves a plugin.
-// Hostile peers: what comes from another process is copied, checked, then used; what fails the check is dropped with
-//              Sink::dropped(). Nothing from a peer may end in an assertion, an unbounded allocation or a wait.
+// Hostile peers: what comes from another process is copied, checked, then used; what fails the
+// check is dropped with
+//              Sink::dropped(). Nothing from a peer may end in an assertion, an unbounded
+//              allocation or a wait.
 #pragma once
 
 #include <cstddef>
@@ -51,53 +56,56 @@ class Sink;
 // Constant for a Domain's lifetime.
 struct Caps {
     std::string protocol;  // canonical name, "sm"
-    // Largest message a lane carries, headroom included. Honour InitInfo where it asks for more or less.
+    // Largest message a lane carries, headroom included. Honour InitInfo where it asks for more or
+    // less.
     std::size_t max_message[kLanes] = {4096, 4096};
     // Bytes at the start of every message buffer that belong to the plugin.
     std::size_t headroom[kLanes] = {0, 0};
-    std::size_t op_scratch = 0;        // bytes at Op::scratch, 16-byte aligned, zeroed at creation
-    std::size_t max_segments = 1;      // of one Region
+    std::size_t op_scratch = 0;    // bytes at Op::scratch, 16-byte aligned, zeroed at creation
+    std::size_t max_segments = 1;  // of one Region
     std::uint32_t max_tag = UINT32_MAX;
-    // True: the fabric matches receives itself, recv() is called. False: arrivals go to Sink::arrive().
+    // True: the fabric matches receives itself, recv() is called. False: arrivals go to
+    // Sink::arrive().
     bool matches[kLanes] = {false, false};
     bool ordered[kLanes] = {true, true};  // messages of one peer stay in order within the lane
     bool multi_recv = false;              // recv_multi() is native
     bool waitable = true;                 // wait_fd() and arm() work
-    // After a post was answered `again`, an armed wait_fd() also fires when that post may succeed. False: the core does not
-    // sleep while posts wait for resources.
+    // After a post was answered `again`, an armed wait_fd() also fires when that post may succeed.
+    // False: the core does not sleep while posts wait for resources.
     bool wakes_on_credit = false;
-    bool watches_receives = false;        // Context::awaits() is called
-    bool register_messages = false;       // message buffers must be registered (Op::local)
+    bool watches_receives = false;   // Context::awaits() is called
+    bool register_messages = false;  // message buffers must be registered (Op::local)
     bool device_memory = false;
     bool rma_delivery_complete = true;  // a completed put is visible at the target
-    // A message costs so much by itself, whatever its size (a system call, say), that copying small ones to one peer
-    // together into one is cheaper.
+    // A message costs so much by itself, whatever its size (a system call, say), that copying small
+    // ones to one peer together into one is cheaper.
     bool costly_messages = false;
 };
 
 }  // namespace plugin
 
-// One operation as a plugin sees it. The core owns it and fills the request before the post; it stays constant until
-// the operation completes, and the plugin does not touch the Op after that. `scratch` and `next`/`prev` are the plugin's
-// while the operation is posted.
+// One operation as a plugin sees it. The core owns it and fills the request before the post; it
+// stays constant until the operation completes, and the plugin does not touch the Op after that.
+// `scratch` and `next`/`prev` are the plugin's while the operation is posted.
 struct Op {
     OpKind kind = OpKind::send_unexpected;
     std::uint8_t target_id = 0;  // context id at the peer
     std::uint32_t tag = 0;
-    void* buffer = nullptr;              // messages: start of the buffer, headroom included
-    std::size_t length = 0;              // messages: size with headroom; RMA: bytes to move
-    plugin::Peer* peer = nullptr;        // target, or source of recv_expected
-    plugin::Region* local = nullptr;     // RMA; messages where Caps::register_messages
-    plugin::Region* remote = nullptr;    // RMA
-    std::uint64_t local_offset = 0;      // bytes; checked by the core: offset + length is inside the Region
-    std::uint64_t remote_offset = 0;     // bytes; checked likewise
+    void* buffer = nullptr;            // messages: start of the buffer, headroom included
+    std::size_t length = 0;            // messages: size with headroom; RMA: bytes to move
+    plugin::Peer* peer = nullptr;      // target, or source of recv_expected
+    plugin::Region* local = nullptr;   // RMA; messages where Caps::register_messages
+    plugin::Region* remote = nullptr;  // RMA
+    std::uint64_t local_offset =
+        0;  // bytes; checked by the core: offset + length is inside the Region
+    std::uint64_t remote_offset = 0;  // bytes; checked likewise
     void* scratch = nullptr;
     Op* next = nullptr;
     Op* prev = nullptr;
 
     Lane lane() const noexcept {
         return kind == OpKind::send_expected || kind == OpKind::recv_expected ? Lane::expected
-                                                                             : Lane::unexpected;
+                                                                              : Lane::unexpected;
     }
 };
 
@@ -123,14 +131,15 @@ struct [[nodiscard]] Posted {
 // How an operation ended.
 struct Completion {
     Status status = Status::success;
-    std::size_t size = 0;     // received bytes, headroom included
-    Peer* source = nullptr;   // recv_unexpected, multi_recv: as obtained from Sink::source()
-    std::uint32_t tag = 0;    // received tag
-    void* data = nullptr;     // multi_recv: where in the buffer
-    bool last = true;         // multi_recv: the buffer is used up, the operation has ended
+    std::size_t size = 0;    // received bytes, headroom included
+    Peer* source = nullptr;  // recv_unexpected, multi_recv: as obtained from Sink::source()
+    std::uint32_t tag = 0;   // received tag
+    void* data = nullptr;    // multi_recv: where in the buffer
+    bool last = true;        // multi_recv: the buffer is used up, the operation has ended
 };
 
-// A peer as the transport knows it. Made by Domain::connect or decode_peer; the core keeps one per identity.
+// A peer as the transport knows it. Made by Domain::connect or decode_peer; the core keeps one per
+// identity.
 class Peer {
  public:
     Peer() = default;
@@ -138,11 +147,12 @@ class Peer {
     Peer& operator=(const Peer&) = delete;
     virtual ~Peer() = default;
 
-    // Text that another process can pass to Domain::connect: "<protocol>://<address>", without class.
+    // Text that another process can pass to Domain::connect: "<protocol>://<address>", without
+    // class.
     virtual std::string uri() const = 0;
 
-    // Writes the identity (what Domain::decode_peer takes) if it fits; returns its size. Equal bytes mean the same
-    // peer, and the bytes never change during the object's life.
+    // Writes the identity (what Domain::decode_peer takes) if it fits; returns its size. Equal
+    // bytes mean the same peer, and the bytes never change during the object's life.
     virtual std::size_t encode(std::span<std::byte> out) const = 0;
 
     // The core's own back pointer; not for plugins.
@@ -157,8 +167,9 @@ class Region {
     Region& operator=(const Region&) = delete;
     virtual ~Region() = default;
 
-    // Writes what Domain::decode_region needs at the peer, if it fits; returns its size. Local regions only.
-    // Length, access and bounds travel in the core's own header: only keys and addresses belong here.
+    // Writes what Domain::decode_region needs at the peer, if it fits; returns its size. Local
+    // regions only. Length, access and bounds travel in the core's own header: only keys and
+    // addresses belong here.
     virtual std::size_t encode(std::span<std::byte> out) const = 0;
 };
 
@@ -167,33 +178,38 @@ struct Arrival {
     void* data = nullptr;
 };
 
-// The core's side of a Context. Called only inside progress() of that Context, but for complete(), which cancel() may
-// also call, and dropped().
+// The core's side of a Context. Called only inside progress() of that Context, but for complete(),
+// which cancel() may also call, and dropped().
 class Sink {
  public:
     // Ends a pending operation.
     virtual void complete(Op& op, const Completion& how) = 0;
 
-    // Announces a whole message (lanes without Caps::matches). Answers where the bytes go: the buffer of a matching
-    // receive, or the core's own. Null: no room now for this peer; leave the message where it is, go on with those of
-    // others, and announce it again in every progress(). A context whose only work is refused messages may sleep (arm()
-    // true): the core calls progress() again when it has got room.
-    // The plugin then fills data[0, size) and calls finish(), before it returns or later, but in order per peer and lane.
-    // `source` comes from source() or is the peer of a post.
+    // Announces a whole message (lanes without Caps::matches). Answers where the bytes go: the
+    // buffer of a matching receive, or the core's own. Null: no room now for this peer; leave the
+    // message where it is, go on with those of others, and announce it again in every progress(). A
+    // context whose only work is refused messages may sleep (arm() true): the core calls progress()
+    // again when it has got room. The plugin then fills data[0, size) and calls finish(), before it
+    // returns or later, but in order per peer and lane. `source` comes from source() or is the peer
+    // of a post.
     virtual Arrival* arrive(Lane lane, Peer& source, std::uint32_t tag, std::size_t size) = 0;
 
-    // The same for a message whose bytes come in later calls of progress(), or never: it keeps no receive busy meanwhile, which
-    // a peer that stops half-way would otherwise take away from the others. finish() may end it with any code.
+    // The same for a message whose bytes come in later calls of progress(), or never: it keeps no
+    // receive busy meanwhile, which a peer that stops half-way would otherwise take away from the
+    // others. finish() may end it with any code.
     virtual Arrival* arrive_in_parts(Lane lane, Peer& source, std::uint32_t tag, std::size_t size) {
         return arrive(lane, source, tag, size);
     }
 
-    // The bytes are there (success), or will never be (any other code: the message is lost, the receive ends with it).
+    // The bytes are there (success), or will never be (any other code: the message is lost, the
+    // receive ends with it).
     virtual void finish(Arrival* arrival, Status status) = 0;
 
-    // arrive() and finish() in one, for a whole message whose bytes lie in one piece: the usual case costs one call. They may
-    // lie in memory that a peer writes, and are read once, before anything looks at them. False: as null from arrive().
-    virtual bool deliver(Lane lane, Peer& source, std::uint32_t tag, std::span<const std::byte> bytes) {
+    // arrive() and finish() in one, for a whole message whose bytes lie in one piece: the usual
+    // case costs one call. They may lie in memory that a peer writes, and are read once, before
+    // anything looks at them. False: as null from arrive().
+    virtual bool deliver(Lane lane, Peer& source, std::uint32_t tag,
+                         std::span<const std::byte> bytes) {
         Arrival* arrival = arrive(lane, source, tag, bytes.size());
         if (arrival == nullptr) {
             return false;
@@ -205,21 +221,23 @@ class Sink {
         return true;
     }
 
-    // Finds the peer with this identity, or makes it with Domain::decode_peer. The peer stays alive until release().
-    // Null: malformed, or the table is full.
+    // Finds the peer with this identity, or makes it with Domain::decode_peer. The peer stays alive
+    // until release(). Null: malformed, or the table is full.
     virtual Peer* source(std::span<const std::byte> identity) = 0;
     virtual void release(Peer& peer) = 0;
 
-    // The peer died or was disconnected, with all its contexts. The core ends what it holds itself for this peer (queued sends, expected
-    // receives) with `why`; the plugin completes what it holds. The peer may be posted to again: that reconnects.
+    // The peer died or was disconnected, with all its contexts. The core ends what it holds itself
+    // for this peer (queued sends, expected receives) with `why`; the plugin completes what it
+    // holds. The peer may be posted to again: that reconnects.
     virtual void peer_lost(Peer& peer, Status why) = 0;
 
-    // One context of the peer died or was closed, while the plugin still hears others of its contexts (who has no such
-    // notion calls peer_lost() only): as peer_lost(), for what names that context as its target or source. The peer's
-    // other operations go on.
+    // One context of the peer died or was closed, while the plugin still hears others of its
+    // contexts (who has no such notion calls peer_lost() only): as peer_lost(), for what names that
+    // context as its target or source. The peer's other operations go on.
     virtual void context_lost(Peer& peer, std::uint8_t context, Status why) = 0;
 
-    // Something malformed came in and was dropped: counted, logged at level warning with `what` (a literal).
+    // Something malformed came in and was dropped: counted, logged at level warning with `what` (a
+    // literal).
     virtual void dropped(const char* what) = 0;
 
  protected:
@@ -248,27 +266,31 @@ class Context {
     virtual Posted put(Op& op) = 0;
     virtual Posted get(Op& op) = 0;
 
-    // Best effort on a pending operation. Exactly one Sink::complete follows in any case, now or in progress().
+    // Best effort on a pending operation. Exactly one Sink::complete follows in any case, now or in
+    // progress().
     virtual void cancel(Op& op) = 0;
 
-    // Polls once: never blocks, runs no user code. Returns how many events it handled. Also ends the effect of arm().
+    // Polls once: never blocks, runs no user code. Returns how many events it handled. Also ends
+    // the effect of arm().
     virtual std::size_t progress() = 0;
 
-    // A descriptor that polls readable when progress() has something to do (but messages that the core refused), once
-    // arm() said true. -1: none.
+    // A descriptor that polls readable when progress() has something to do (but messages that the
+    // core refused), once arm() said true. -1: none.
     virtual int wait_fd() { return -1; }
-    // Another one of the same meaning, for transports whose library has its own: the kernel limits how deep sets of
-    // descriptors may lie within each other. -1: none.
+    // Another one of the same meaning, for transports whose library has its own: the kernel limits
+    // how deep sets of descriptors may lie within each other. -1: none.
     virtual int side_fd() { return -1; }
-    // True: it is safe to sleep on wait_fd() now; the next event will make it readable. False: call progress() first.
+    // True: it is safe to sleep on wait_fd() now; the next event will make it readable. False: call
+    // progress() first.
     virtual bool arm() { return false; }
 
-    // An expected receive from op.peer begins to wait in the core, or no longer does (lanes without Caps::matches, and only
-    // where Caps::watches_receives): for transports that have to look after silent peers themselves.
+    // An expected receive from op.peer begins to wait in the core, or no longer does (lanes without
+    // Caps::matches, and only where Caps::watches_receives): for transports that have to look after
+    // silent peers themselves.
     virtual void awaits(Op&, bool /*begins*/) {}
 
-    // Forget everything about the peer, which is about to be destroyed: close its connections of this context. No
-    // operation refers to it any more.
+    // Forget everything about the peer, which is about to be destroyed: close its connections of
+    // this context. No operation refers to it any more.
     virtual void drop(Peer&) {}
 
     // Appends the counters of this context.
@@ -287,28 +309,29 @@ class Domain {
     // "<protocol>://<address>", without class; what another process passes to connect().
     virtual std::string self_uri() const = 0;
 
-    // Parses "<protocol>://<address>" and makes the peer. Never blocks on the network; may defer all work to the first
-    // message. Refuses malformed text with invalid_arg.
+    // Parses "<protocol>://<address>" and makes the peer. Never blocks on the network; may defer
+    // all work to the first message. Refuses malformed text with invalid_arg.
     virtual Result<std::unique_ptr<Peer>> connect(std::string_view uri) = 0;
 
     // Inverse of Peer::encode. Untrusted input.
     virtual Result<std::unique_ptr<Peer>> decode_peer(std::span<const std::byte> identity) = 0;
 
-    // Makes memory reachable by peers. At most Caps::max_segments segments, none empty, host or device memory.
+    // Makes memory reachable by peers. At most Caps::max_segments segments, none empty, host or
+    // device memory.
     virtual Result<std::unique_ptr<Region>> register_memory(std::span<const Segment> segments,
                                                             Access access, MemoryKind kind,
                                                             std::uint64_t device) = 0;
 
-    // Inverse of Region::encode. Untrusted input; must not need the peer. `length` is the total size that the core's
-    // header announces and checks accesses against.
+    // Inverse of Region::encode. Untrusted input; must not need the peer. `length` is the total
+    // size that the core's header announces and checks accesses against.
     virtual Result<std::unique_ptr<Region>> decode_region(std::span<const std::byte> encoded,
                                                           std::uint64_t length) = 0;
 
     // `sink` outlives the Context. Ids are below InitInfo::max_contexts, each open once at a time.
     virtual Result<std::unique_ptr<Context>> open_context(std::uint8_t id, Sink& sink) = 0;
 
-    // Zeroed memory that this transport moves fastest, aligned to a page; null when there is none. The default is plain
-    // memory. Any thread.
+    // Zeroed memory that this transport moves fastest, aligned to a page; null when there is none.
+    // The default is plain memory. Any thread.
     virtual void* allocate(std::size_t bytes);
     virtual void deallocate(void* memory, std::size_t bytes);
 };
@@ -335,7 +358,8 @@ class Plugin {
     // What this machine can open, most preferred first; may be empty.
     virtual std::vector<ProtocolInfo> protocols() = 0;
 
-    // Whether a protocol name (an alias too) is meant for this plugin. Default: it is listed by protocols().
+    // Whether a protocol name (an alias too) is meant for this plugin. Default: it is listed by
+    // protocols().
     virtual bool accepts(std::string_view protocol);
 
     // Acquires everything or nothing.
@@ -358,7 +382,7 @@ struct Entry {
     std::uint64_t magic = kMagic;
     std::uint32_t abi = kAbi;
     std::uint32_t reserved = 0;
-    const char* name = nullptr;               // "sm"
+    const char* name = nullptr;  // "sm"
     std::unique_ptr<Plugin> (*create)() = nullptr;
 };
 

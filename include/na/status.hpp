@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The result codes of every layer. Values equal na_return_t and hg_return_t, so that a shell maps by a cast.
+// The result codes of every layer. Values equal na_return_t and hg_return_t, so that a shell maps
+// by a cast.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 namespace na {
 
 // How something ended.
-enum class [[nodiscard]] Status : std::uint8_t {
+enum class [[nodiscard]] Status : std::uint8_t{
     success,
     permission,      // not allowed: memory that may not be read, or not be written
     noentry,         // what was named is not there
@@ -45,6 +46,8 @@ const char* to_string(Status status) noexcept;
 Status status_of_errno(int error) noexcept;
 
 // Whether it is success.
-inline bool ok(Status status) noexcept { return status == Status::success; }
+inline bool ok(Status status) noexcept {
+    return status == Status::success;
+}
 
 }  // namespace na

@@ -11,7 +11,8 @@ using namespace na::c_api;
 extern "C" {
 
 na_return_t NA_Addr_lookup(na_class_t* na_class, const char* name, na_addr_t** addr_p) {
-    NA_C_REQUIRE(na_class != nullptr && name != nullptr && addr_p != nullptr, addr, "NULL argument");
+    NA_C_REQUIRE(na_class != nullptr && name != nullptr && addr_p != nullptr, addr,
+                 "NULL argument");
     try {
         auto address = core(na_class)->lookup(name);
         if (!address) {
@@ -43,7 +44,8 @@ na_return_t NA_Addr_self(na_class_t* na_class, na_addr_t** addr_p) {
 }
 
 na_return_t NA_Addr_dup(na_class_t* na_class, na_addr_t* addr, na_addr_t** new_addr_p) {
-    NA_C_REQUIRE(na_class != nullptr && addr != nullptr && new_addr_p != nullptr, addr, "NULL argument");
+    NA_C_REQUIRE(na_class != nullptr && addr != nullptr && new_addr_p != nullptr, addr,
+                 "NULL argument");
     core(addr)->ref();
     *new_addr_p = addr;
     return NA_SUCCESS;
@@ -59,7 +61,8 @@ bool NA_Addr_is_self(na_class_t* na_class, na_addr_t* addr) {
 }
 
 na_return_t NA_Addr_to_string(na_class_t* na_class, char* buf, size_t* buf_size, na_addr_t* addr) {
-    NA_C_REQUIRE(na_class != nullptr && buf_size != nullptr && addr != nullptr, addr, "NULL argument");
+    NA_C_REQUIRE(na_class != nullptr && buf_size != nullptr && addr != nullptr, addr,
+                 "NULL argument");
     try {
         const std::string text = core(addr)->uri();
         const std::size_t needed = text.size() + 1;
@@ -89,16 +92,19 @@ na_return_t NA_Addr_serialize(na_class_t* na_class, void* buf, size_t buf_size, 
                  "NULL argument or size 0");
     const Status s = core(addr)->encode({static_cast<std::byte*>(buf), buf_size});
     if (!ok(s)) {
-        NA_LOG_ERROR(addr, "the address takes {} bytes, the buffer has {}", core(addr)->encoded_size(), buf_size);
+        NA_LOG_ERROR(addr, "the address takes {} bytes, the buffer has {}",
+                     core(addr)->encoded_size(), buf_size);
     }
     return code(s);
 }
 
-na_return_t NA_Addr_deserialize(na_class_t* na_class, na_addr_t** addr_p, const void* buf, size_t buf_size, uint64_t) {
+na_return_t NA_Addr_deserialize(na_class_t* na_class, na_addr_t** addr_p, const void* buf,
+                                size_t buf_size, uint64_t) {
     NA_C_REQUIRE(na_class != nullptr && addr_p != nullptr && buf != nullptr && buf_size != 0, addr,
                  "NULL argument or size 0");
     try {
-        auto address = core(na_class)->decode_address({static_cast<const std::byte*>(buf), buf_size});
+        auto address =
+            core(na_class)->decode_address({static_cast<const std::byte*>(buf), buf_size});
         if (!address) {
             return failed<log::Outlet::addr>(address.error());
         }

@@ -31,9 +31,10 @@ InitInfo init_info(const struct na_init_info_4_0& info) {
 }
 
 InitInfo init_info(const struct na_init_info& info) {
-    const na_init_info_4_0 common = {info.ip_subnet,     info.auth_key,      info.max_unexpected_size,
-                                     info.max_expected_size, info.progress_mode, info.addr_format,
-                                     info.max_contexts,  info.thread_mode,   info.request_mem_device};
+    const na_init_info_4_0 common = {
+        info.ip_subnet,         info.auth_key,      info.max_unexpected_size,
+        info.max_expected_size, info.progress_mode, info.addr_format,
+        info.max_contexts,      info.thread_mode,   info.request_mem_device};
     InitInfo i = init_info(common);
     i.traffic_class = static_cast<TrafficClass>(info.traffic_class);
     return i;
@@ -52,7 +53,8 @@ na_protocol_info* make_row(std::string_view cls, const plugin::ProtocolInfo& p) 
     row->class_name = strndup(cls.data(), cls.size());
     row->protocol_name = strdup(p.protocol.c_str());
     row->device_name = strdup(p.device.c_str());
-    if (row->class_name == nullptr || row->protocol_name == nullptr || row->device_name == nullptr) {
+    if (row->class_name == nullptr || row->protocol_name == nullptr ||
+        row->device_name == nullptr) {
         NA_Free_protocol_info(row);
         return nullptr;
     }
@@ -97,7 +99,9 @@ const char* NA_Error_to_string(na_return_t errnum) {
     return i < static_cast<unsigned>(NA_RETURN_MAX) ? names[i] : nullptr;
 }
 
-const char* NA_Get_last_error(void) { return log::last_error().c_str(); }
+const char* NA_Get_last_error(void) {
+    return log::last_error().c_str();
+}
 
 void NA_Set_log_level(const char* level) {
     if (level != nullptr) {
@@ -105,7 +109,8 @@ void NA_Set_log_level(const char* level) {
     }
 }
 
-na_return_t NA_Get_protocol_info(const char* info_string, struct na_protocol_info** na_protocol_info_p) {
+na_return_t NA_Get_protocol_info(const char* info_string,
+                                 struct na_protocol_info** na_protocol_info_p) {
     NA_C_REQUIRE(na_protocol_info_p != nullptr, cls, "na_protocol_info_p is NULL");
     try {
         util::Uri uri;
@@ -120,8 +125,9 @@ na_return_t NA_Get_protocol_info(const char* info_string, struct na_protocol_inf
         na_protocol_info* rows = nullptr;
         bool class_known = uri.class_name.empty();
         for (const PluginInfo& p : list.plugins) {
-            const bool by_class = uri.class_name.empty() ? p.class_name == uri.protocol && !uri.has_host
-                                                         : p.class_name == uri.class_name;
+            const bool by_class = uri.class_name.empty()
+                                      ? p.class_name == uri.protocol && !uri.has_host
+                                      : p.class_name == uri.class_name;
             class_known = class_known || by_class;
             const bool all = info_string == nullptr || (uri.class_name.empty() && by_class);
             if (!all && !(uri.class_name.empty() || by_class)) {
@@ -129,9 +135,9 @@ na_return_t NA_Get_protocol_info(const char* info_string, struct na_protocol_inf
             }
             const auto protocols = p.plugin->protocols();
             const bool alias = !all && by_class && p.plugin->accepts(uri.protocol);
-            const bool exact = std::any_of(protocols.begin(), protocols.end(), [&](const plugin::ProtocolInfo& i) {
-                return i.protocol == uri.protocol;
-            });
+            const bool exact = std::any_of(
+                protocols.begin(), protocols.end(),
+                [&](const plugin::ProtocolInfo& i) { return i.protocol == uri.protocol; });
             for (const plugin::ProtocolInfo& i : protocols) {
                 if (!all && !(exact ? i.protocol == uri.protocol : alias)) {
                     continue;
@@ -173,8 +179,10 @@ na_class_t* NA_Initialize(const char* info_string, bool listen) {
     return NA_Initialize_opt2(info_string, listen, 0, nullptr);
 }
 
-na_class_t* NA_Initialize_opt(const char* info_string, bool listen, const struct na_init_info* na_init_info) {
-    return NA_Initialize_opt2(info_string, listen, na_init_info == nullptr ? 0 : NA_VERSION(4, 0), na_init_info);
+na_class_t* NA_Initialize_opt(const char* info_string, bool listen,
+                              const struct na_init_info* na_init_info) {
+    return NA_Initialize_opt2(info_string, listen, na_init_info == nullptr ? 0 : NA_VERSION(4, 0),
+                              na_init_info);
 }
 
 na_class_t* NA_Initialize_opt2(const char* info_string, bool listen, unsigned int version,
@@ -237,6 +245,8 @@ const char* NA_Get_class_protocol(const na_class_t* na_class) {
     return na_class == nullptr ? nullptr : core(na_class)->protocol().c_str();
 }
 
-bool NA_Is_listening(const na_class_t* na_class) { return na_class != nullptr && core(na_class)->listening(); }
+bool NA_Is_listening(const na_class_t* na_class) {
+    return na_class != nullptr && core(na_class)->listening();
+}
 
 }  // extern "C"

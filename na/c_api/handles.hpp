@@ -6,25 +6,47 @@
 #include <memory>
 #include <vector>
 
+#include "na.h"
 #include "na/core/class.hpp"
 #include "na/core/context.hpp"
-#include "na.h"
 #include "na/util/log.hpp"
 
 namespace na::c_api {
 
-inline Class* core(na_class_t* c) noexcept { return reinterpret_cast<Class*>(c); }
-inline const Class* core(const na_class_t* c) noexcept { return reinterpret_cast<const Class*>(c); }
-inline Context* core(na_context_t* c) noexcept { return reinterpret_cast<Context*>(c); }
-inline const Context* core(const na_context_t* c) noexcept { return reinterpret_cast<const Context*>(c); }
-inline Address* core(na_addr_t* a) noexcept { return reinterpret_cast<Address*>(a); }
-inline Memory* core(na_mem_handle_t* m) noexcept { return reinterpret_cast<Memory*>(m); }
-inline na_class_t* handle(Class* c) noexcept { return reinterpret_cast<na_class_t*>(c); }
-inline na_context_t* handle(Context* c) noexcept { return reinterpret_cast<na_context_t*>(c); }
-inline na_addr_t* handle(Address* a) noexcept { return reinterpret_cast<na_addr_t*>(a); }
-inline na_mem_handle_t* handle(Memory* m) noexcept { return reinterpret_cast<na_mem_handle_t*>(m); }
+inline Class* core(na_class_t* c) noexcept {
+    return reinterpret_cast<Class*>(c);
+}
+inline const Class* core(const na_class_t* c) noexcept {
+    return reinterpret_cast<const Class*>(c);
+}
+inline Context* core(na_context_t* c) noexcept {
+    return reinterpret_cast<Context*>(c);
+}
+inline const Context* core(const na_context_t* c) noexcept {
+    return reinterpret_cast<const Context*>(c);
+}
+inline Address* core(na_addr_t* a) noexcept {
+    return reinterpret_cast<Address*>(a);
+}
+inline Memory* core(na_mem_handle_t* m) noexcept {
+    return reinterpret_cast<Memory*>(m);
+}
+inline na_class_t* handle(Class* c) noexcept {
+    return reinterpret_cast<na_class_t*>(c);
+}
+inline na_context_t* handle(Context* c) noexcept {
+    return reinterpret_cast<na_context_t*>(c);
+}
+inline na_addr_t* handle(Address* a) noexcept {
+    return reinterpret_cast<na_addr_t*>(a);
+}
+inline na_mem_handle_t* handle(Memory* m) noexcept {
+    return reinterpret_cast<na_mem_handle_t*>(m);
+}
 
-inline na_return_t code(Status s) noexcept { return static_cast<na_return_t>(s); }
+inline na_return_t code(Status s) noexcept {
+    return static_cast<na_return_t>(s);
+}
 
 // Records the error for NA_Get_last_error(), logs it, answers its code.
 template <log::Outlet outlet>
@@ -34,12 +56,12 @@ na_return_t failed(const Error& error) noexcept {
 }
 
 // Null or otherwise unusable arguments; `what` names which.
-#define NA_C_REQUIRE(condition, outlet, what)                                                      \
-    do {                                                                                           \
-        if (!(condition)) [[unlikely]] {                                                           \
-            NA_LOG_ERROR(outlet, "{}: {}", __func__, what);                                        \
-            return NA_INVALID_ARG;                                                                 \
-        }                                                                                          \
+#define NA_C_REQUIRE(condition, outlet, what)               \
+    do {                                                    \
+        if (!(condition)) [[unlikely]] {                    \
+            NA_LOG_ERROR(outlet, "{}: {}", __func__, what); \
+            return NA_INVALID_ARG;                          \
+        }                                                   \
     } while (0)
 
 // Builds the options from whatever layout the caller has. Null `info`: defaults.

@@ -10,15 +10,17 @@ using namespace na::c_api;
 
 extern "C" {
 
-na_return_t NA_Mem_handle_create(na_class_t* na_class, void* buf, size_t buf_size, unsigned long flags,
-                                 na_mem_handle_t** mem_handle_p) {
+na_return_t NA_Mem_handle_create(na_class_t* na_class, void* buf, size_t buf_size,
+                                 unsigned long flags, na_mem_handle_t** mem_handle_p) {
     na_segment segment = {buf, buf_size};
     return NA_Mem_handle_create_segments(na_class, &segment, 1, flags, mem_handle_p);
 }
 
-na_return_t NA_Mem_handle_create_segments(na_class_t* na_class, struct na_segment* segments, size_t segment_count,
-                                          unsigned long flags, na_mem_handle_t** mem_handle_p) {
-    NA_C_REQUIRE(na_class != nullptr && segments != nullptr && mem_handle_p != nullptr, mem, "NULL argument");
+na_return_t NA_Mem_handle_create_segments(na_class_t* na_class, struct na_segment* segments,
+                                          size_t segment_count, unsigned long flags,
+                                          na_mem_handle_t** mem_handle_p) {
+    NA_C_REQUIRE(na_class != nullptr && segments != nullptr && mem_handle_p != nullptr, mem,
+                 "NULL argument");
     NA_C_REQUIRE(flags >= NA_MEM_READ_ONLY && flags <= NA_MEM_READWRITE, mem,
                  "flags must be NA_MEM_READ_ONLY, NA_MEM_WRITE_ONLY or NA_MEM_READWRITE");
     NA_C_REQUIRE(segment_count <= core(na_class)->caps().max_segments, mem,
@@ -51,8 +53,8 @@ size_t NA_Mem_handle_get_max_segments(const na_class_t* na_class) {
     return na_class == nullptr ? 0 : core(na_class)->caps().max_segments;
 }
 
-na_return_t NA_Mem_register(na_class_t* na_class, na_mem_handle_t* mem_handle, enum na_mem_type mem_type,
-                            uint64_t device) {
+na_return_t NA_Mem_register(na_class_t* na_class, na_mem_handle_t* mem_handle,
+                            enum na_mem_type mem_type, uint64_t device) {
     NA_C_REQUIRE(na_class != nullptr && mem_handle != nullptr, mem, "NULL argument");
     NA_C_REQUIRE(mem_type < NA_MEM_TYPE_MAX, mem, "unknown mem_type");
     try {
@@ -74,22 +76,25 @@ size_t NA_Mem_handle_get_serialize_size(na_class_t* na_class, na_mem_handle_t* m
     return na_class == nullptr || mem_handle == nullptr ? 0 : core(mem_handle)->encoded_size();
 }
 
-na_return_t NA_Mem_handle_serialize(na_class_t* na_class, void* buf, size_t buf_size, na_mem_handle_t* mem_handle) {
-    NA_C_REQUIRE(na_class != nullptr && buf != nullptr && buf_size != 0 && mem_handle != nullptr, mem,
-                 "NULL argument or size 0");
+na_return_t NA_Mem_handle_serialize(na_class_t* na_class, void* buf, size_t buf_size,
+                                    na_mem_handle_t* mem_handle) {
+    NA_C_REQUIRE(na_class != nullptr && buf != nullptr && buf_size != 0 && mem_handle != nullptr,
+                 mem, "NULL argument or size 0");
     const Status s = core(mem_handle)->encode({static_cast<std::byte*>(buf), buf_size});
     if (s == Status::overflow) {
-        NA_LOG_ERROR(mem, "the handle takes {} bytes, the buffer has {}", core(mem_handle)->encoded_size(), buf_size);
+        NA_LOG_ERROR(mem, "the handle takes {} bytes, the buffer has {}",
+                     core(mem_handle)->encoded_size(), buf_size);
     }
     return code(s);
 }
 
-na_return_t NA_Mem_handle_deserialize(na_class_t* na_class, na_mem_handle_t** mem_handle_p, const void* buf,
-                                      size_t buf_size) {
-    NA_C_REQUIRE(na_class != nullptr && mem_handle_p != nullptr && buf != nullptr && buf_size != 0, mem,
-                 "NULL argument or size 0");
+na_return_t NA_Mem_handle_deserialize(na_class_t* na_class, na_mem_handle_t** mem_handle_p,
+                                      const void* buf, size_t buf_size) {
+    NA_C_REQUIRE(na_class != nullptr && mem_handle_p != nullptr && buf != nullptr && buf_size != 0,
+                 mem, "NULL argument or size 0");
     try {
-        auto memory = Memory::decode(*core(na_class), {static_cast<const std::byte*>(buf), buf_size});
+        auto memory =
+            Memory::decode(*core(na_class), {static_cast<const std::byte*>(buf), buf_size});
         if (!memory) {
             return failed<log::Outlet::mem>(memory.error());
         }

@@ -14,7 +14,8 @@ namespace {
 void on_complete(Operation& operation, const Outcome& outcome) noexcept {
     auto* op = static_cast<na_op_id_t*>(operation.owner);
     NaRecord* record = &op->record;
-    // Only an end without a message (canceled before one came) took no credit, and has no record of its own.
+    // Only an end without a message (canceled before one came) took no credit, and has no record of
+    // its own.
     if (operation.kind == OpKind::multi_recv_unexpected && outcome.data != nullptr) {
         const std::lock_guard guard(op->free_lock);
         record = op->free_records;  // the operation's credits say that there is one
@@ -30,7 +31,8 @@ void on_complete(Operation& operation, const Outcome& outcome) noexcept {
 
 // Takes the operation for a post; `post` answers the core's status.
 template <typename Post>
-na_return_t start(na_context_t* context, na_cb_t callback, void* arg, na_op_id_t* op, Post&& post) noexcept {
+na_return_t start(na_context_t* context, na_cb_t callback, void* arg, na_op_id_t* op,
+                  Post&& post) noexcept {
     bool idle = false;
     if (!op->pending.compare_exchange_strong(idle, true, std::memory_order_acquire)) {
         NA_LOG_ERROR(op, "the operation is in use: wait for its callback");
@@ -49,12 +51,15 @@ na_return_t start(na_context_t* context, na_cb_t callback, void* arg, na_op_id_t
 }
 
 plugin::Region* region_of(void* plugin_data) noexcept {
-    return plugin_data == nullptr ? nullptr : static_cast<MessageBuffer*>(plugin_data)->region.get();
+    return plugin_data == nullptr ? nullptr
+                                  : static_cast<MessageBuffer*>(plugin_data)->region.get();
 }
 
-na_return_t init_message(const char* function, std::size_t header, const void* buf, std::size_t size) noexcept {
+na_return_t init_message(const char* function, std::size_t header, const void* buf,
+                         std::size_t size) noexcept {
     if (buf == nullptr || size < header) {
-        NA_LOG_ERROR(msg, "{}: NULL buffer, or shorter than the header of {} bytes", function, header);
+        NA_LOG_ERROR(msg, "{}: NULL buffer, or shorter than the header of {} bytes", function,
+                     header);
         return buf == nullptr ? NA_INVALID_ARG : NA_OVERFLOW;
     }
     return NA_SUCCESS;  // headers are written by the plugin at each send
@@ -62,9 +67,10 @@ na_return_t init_message(const char* function, std::size_t header, const void* b
 
 }  // namespace
 
-#define NA_C_REQUIRE_POST(more)                                                                    \
-    NA_C_REQUIRE(na_class != nullptr && context != nullptr && op_id != nullptr && (more), op, "NULL argument"); \
-    NA_C_REQUIRE(&core(context)->cls() == core(na_class) && op_id->cls == core(na_class), op,                   \
+#define NA_C_REQUIRE_POST(more)                                                               \
+    NA_C_REQUIRE(na_class != nullptr && context != nullptr && op_id != nullptr && (more), op, \
+                 "NULL argument");                                                            \
+    NA_C_REQUIRE(&core(context)->cls() == core(na_class) && op_id->cls == core(na_class), op, \
                  "context and operation must be of the class")
 
 extern "C" {
@@ -85,7 +91,8 @@ na_tag_t NA_Msg_get_max_tag(const na_class_t* na_class) {
     return na_class == nullptr ? 0 : core(na_class)->caps().max_tag;
 }
 
-void* NA_Msg_buf_alloc(na_class_t* na_class, size_t buf_size, unsigned long flags, void** plugin_data_p) {
+void* NA_Msg_buf_alloc(na_class_t* na_class, size_t buf_size, unsigned long flags,
+                       void** plugin_data_p) {
     if (na_class == nullptr || buf_size == 0 || plugin_data_p == nullptr) {
         NA_LOG_ERROR(msg, "NULL argument or size 0");
         return nullptr;
@@ -93,7 +100,8 @@ void* NA_Msg_buf_alloc(na_class_t* na_class, size_t buf_size, unsigned long flag
     try {
         Class& cls = *core(na_class);
         if ((flags & NA_ALLOC_MAX) != 0) {
-            buf_size = std::max({buf_size, cls.max_message(Lane::unexpected), cls.max_message(Lane::expected)});
+            buf_size = std::max(
+                {buf_size, cls.max_message(Lane::unexpected), cls.max_message(Lane::expected)});
         }
         auto buffer = std::make_unique<MessageBuffer>(cls.allocate_message(buf_size));
         if (buffer->data == nullptr) {
@@ -127,69 +135,80 @@ na_return_t NA_Msg_init_expected(na_class_t* na_class, void* buf, size_t buf_siz
     return init_message(__func__, core(na_class)->headroom(Lane::expected), buf, buf_size);
 }
 
-na_return_t NA_Msg_send_unexpected(na_class_t* na_class, na_context_t* context, na_cb_t callback, void* arg,
-                                   const void* buf, size_t buf_size, void* plugin_data, na_addr_t* dest_addr,
-                                   uint8_t dest_id, na_tag_t tag, na_op_id_t* op_id) {
+na_return_t NA_Msg_send_unexpected(na_class_t* na_class, na_context_t* context, na_cb_t callback,
+                                   void* arg, const void* buf, size_t buf_size, void* plugin_data,
+                                   na_addr_t* dest_addr, uint8_t dest_id, na_tag_t tag,
+                                   na_op_id_t* op_id) {
     NA_C_REQUIRE_POST(dest_addr != nullptr);
     return start(context, callback, arg, op_id, [&](Context& c, Operation& op) {
-        return c.send(op, Lane::unexpected, *core(dest_addr), dest_id, tag, buf, buf_size, region_of(plugin_data));
+        return c.send(op, Lane::unexpected, *core(dest_addr), dest_id, tag, buf, buf_size,
+                      region_of(plugin_data));
     });
 }
 
-na_return_t NA_Msg_send_expected(na_class_t* na_class, na_context_t* context, na_cb_t callback, void* arg,
-                                 const void* buf, size_t buf_size, void* plugin_data, na_addr_t* dest_addr,
-                                 uint8_t dest_id, na_tag_t tag, na_op_id_t* op_id) {
+na_return_t NA_Msg_send_expected(na_class_t* na_class, na_context_t* context, na_cb_t callback,
+                                 void* arg, const void* buf, size_t buf_size, void* plugin_data,
+                                 na_addr_t* dest_addr, uint8_t dest_id, na_tag_t tag,
+                                 na_op_id_t* op_id) {
     NA_C_REQUIRE_POST(dest_addr != nullptr);
     return start(context, callback, arg, op_id, [&](Context& c, Operation& op) {
-        return c.send(op, Lane::expected, *core(dest_addr), dest_id, tag, buf, buf_size, region_of(plugin_data));
+        return c.send(op, Lane::expected, *core(dest_addr), dest_id, tag, buf, buf_size,
+                      region_of(plugin_data));
     });
 }
 
-na_return_t NA_Msg_recv_unexpected(na_class_t* na_class, na_context_t* context, na_cb_t callback, void* arg, void* buf,
-                                   size_t buf_size, void* plugin_data, na_op_id_t* op_id) {
+na_return_t NA_Msg_recv_unexpected(na_class_t* na_class, na_context_t* context, na_cb_t callback,
+                                   void* arg, void* buf, size_t buf_size, void* plugin_data,
+                                   na_op_id_t* op_id) {
     NA_C_REQUIRE_POST(buf != nullptr);
     return start(context, callback, arg, op_id, [&](Context& c, Operation& op) {
         return c.recv_unexpected(op, buf, buf_size, region_of(plugin_data));
     });
 }
 
-na_return_t NA_Msg_multi_recv_unexpected(na_class_t* na_class, na_context_t* context, na_cb_t callback, void* arg,
-                                         void* buf, size_t buf_size, void* plugin_data, na_op_id_t* op_id) {
+na_return_t NA_Msg_multi_recv_unexpected(na_class_t* na_class, na_context_t* context,
+                                         na_cb_t callback, void* arg, void* buf, size_t buf_size,
+                                         void* plugin_data, na_op_id_t* op_id) {
     NA_C_REQUIRE_POST(buf != nullptr);
-    NA_C_REQUIRE(!op_id->records.empty(), op, "multi-receive needs an operation made with NA_OP_MULTI");
+    NA_C_REQUIRE(!op_id->records.empty(), op,
+                 "multi-receive needs an operation made with NA_OP_MULTI");
     return start(context, callback, arg, op_id, [&](Context& c, Operation& op) {
         return c.recv_multi(op, buf, buf_size, region_of(plugin_data));
     });
 }
 
-na_return_t NA_Msg_recv_expected(na_class_t* na_class, na_context_t* context, na_cb_t callback, void* arg, void* buf,
-                                 size_t buf_size, void* plugin_data, na_addr_t* source_addr, uint8_t source_id,
-                                 na_tag_t tag, na_op_id_t* op_id) {
+na_return_t NA_Msg_recv_expected(na_class_t* na_class, na_context_t* context, na_cb_t callback,
+                                 void* arg, void* buf, size_t buf_size, void* plugin_data,
+                                 na_addr_t* source_addr, uint8_t source_id, na_tag_t tag,
+                                 na_op_id_t* op_id) {
     NA_C_REQUIRE_POST(buf != nullptr && source_addr != nullptr);
     return start(context, callback, arg, op_id, [&](Context& c, Operation& op) {
-        return c.recv_expected(op, *core(source_addr), source_id, tag, buf, buf_size, region_of(plugin_data));
+        return c.recv_expected(op, *core(source_addr), source_id, tag, buf, buf_size,
+                               region_of(plugin_data));
     });
 }
 
 na_return_t NA_Put(na_class_t* na_class, na_context_t* context, na_cb_t callback, void* arg,
-                   na_mem_handle_t* local_mem_handle, na_offset_t local_offset, na_mem_handle_t* remote_mem_handle,
-                   na_offset_t remote_offset, size_t data_size, na_addr_t* remote_addr, uint8_t remote_id,
-                   na_op_id_t* op_id) {
-    NA_C_REQUIRE_POST(local_mem_handle != nullptr && remote_mem_handle != nullptr && remote_addr != nullptr);
+                   na_mem_handle_t* local_mem_handle, na_offset_t local_offset,
+                   na_mem_handle_t* remote_mem_handle, na_offset_t remote_offset, size_t data_size,
+                   na_addr_t* remote_addr, uint8_t remote_id, na_op_id_t* op_id) {
+    NA_C_REQUIRE_POST(local_mem_handle != nullptr && remote_mem_handle != nullptr &&
+                      remote_addr != nullptr);
     return start(context, callback, arg, op_id, [&](Context& c, Operation& op) {
-        return c.put(op, *core(local_mem_handle), local_offset, *core(remote_mem_handle), remote_offset, data_size,
-                     *core(remote_addr), remote_id);
+        return c.put(op, *core(local_mem_handle), local_offset, *core(remote_mem_handle),
+                     remote_offset, data_size, *core(remote_addr), remote_id);
     });
 }
 
 na_return_t NA_Get(na_class_t* na_class, na_context_t* context, na_cb_t callback, void* arg,
-                   na_mem_handle_t* local_mem_handle, na_offset_t local_offset, na_mem_handle_t* remote_mem_handle,
-                   na_offset_t remote_offset, size_t data_size, na_addr_t* remote_addr, uint8_t remote_id,
-                   na_op_id_t* op_id) {
-    NA_C_REQUIRE_POST(local_mem_handle != nullptr && remote_mem_handle != nullptr && remote_addr != nullptr);
+                   na_mem_handle_t* local_mem_handle, na_offset_t local_offset,
+                   na_mem_handle_t* remote_mem_handle, na_offset_t remote_offset, size_t data_size,
+                   na_addr_t* remote_addr, uint8_t remote_id, na_op_id_t* op_id) {
+    NA_C_REQUIRE_POST(local_mem_handle != nullptr && remote_mem_handle != nullptr &&
+                      remote_addr != nullptr);
     return start(context, callback, arg, op_id, [&](Context& c, Operation& op) {
-        return c.get(op, *core(local_mem_handle), local_offset, *core(remote_mem_handle), remote_offset, data_size,
-                     *core(remote_addr), remote_id);
+        return c.get(op, *core(local_mem_handle), local_offset, *core(remote_mem_handle),
+                     remote_offset, data_size, *core(remote_addr), remote_id);
     });
 }
 

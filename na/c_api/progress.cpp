@@ -38,23 +38,28 @@ void run_callback(NaRecord& record) {
             info.info.recv_unexpected = {outcome.size, source, outcome.tag};
             break;
         case OpKind::multi_recv_unexpected:
-            info.info.multi_recv_unexpected = {outcome.size, source, outcome.tag, outcome.data, outcome.last};
+            info.info.multi_recv_unexpected = {outcome.size, source, outcome.tag, outcome.data,
+                                               outcome.last};
             if (&record != &op->record) {
                 give_back(*op, record);
             }
             if (outcome.last) {
-                // Other threads may be on their way out of trigger with earlier records of this operation, which from here
-                // on is the user's to post again or to destroy.
+                // Other threads may be on their way out of trigger with earlier records of this
+                // operation, which from here on is the user's to post again or to destroy.
                 while (op->op->credits() != op->records.size()) {
                     util::cpu_relax();
                 }
             }
             break;
-        case OpKind::recv_expected: info.info.recv_expected = {outcome.size}; break;
-        default: break;
+        case OpKind::recv_expected:
+            info.info.recv_expected = {outcome.size};
+            break;
+        default:
+            break;
     }
     if (outcome.last) {
-        op->pending.store(false, std::memory_order_release);  // the callback may post the operation again
+        op->pending.store(false,
+                          std::memory_order_release);  // the callback may post the operation again
     }
     if (callback != nullptr) {
         callback(&info);
@@ -67,7 +72,9 @@ void run_callback(NaRecord& record) {
 
 extern "C" {
 
-na_context_t* NA_Context_create(na_class_t* na_class) { return NA_Context_create_id(na_class, 0); }
+na_context_t* NA_Context_create(na_class_t* na_class) {
+    return NA_Context_create_id(na_class, 0);
+}
 
 na_context_t* NA_Context_create_id(na_class_t* na_class, uint8_t id) {
     if (na_class == nullptr) {
@@ -133,7 +140,9 @@ void NA_Op_destroy(na_class_t* na_class, na_op_id_t* op_id) {
         return;
     }
     if (op_id->pending.load(std::memory_order_acquire)) {
-        NA_LOG_WARNING(op, "an operation that has not completed is kept: cancel it and trigger its callback first");
+        NA_LOG_WARNING(op,
+                       "an operation that has not completed is kept: cancel it and trigger its "
+                       "callback first");
         return;
     }
     core(na_class)->destroy_op(op_id->op);
@@ -158,7 +167,8 @@ na_return_t NA_Poll(na_class_t* na_class, na_context_t* context, unsigned int* c
     return NA_SUCCESS;
 }
 
-na_return_t NA_Poll_wait(na_class_t* na_class, na_context_t* context, unsigned int timeout_ms, unsigned int* count_p) {
+na_return_t NA_Poll_wait(na_class_t* na_class, na_context_t* context, unsigned int timeout_ms,
+                         unsigned int* count_p) {
     NA_C_REQUIRE(na_class != nullptr && context != nullptr, poll, "NULL argument");
     const Status s = core(context)->wait(timeout_ms);
     if (count_p != nullptr) {
@@ -188,15 +198,19 @@ na_return_t NA_Trigger(na_context_t* context, unsigned int max_count, unsigned i
 }
 
 na_return_t NA_Cancel(na_class_t* na_class, na_context_t* context, na_op_id_t* op_id) {
-    NA_C_REQUIRE(na_class != nullptr && context != nullptr && op_id != nullptr, op, "NULL argument");
+    NA_C_REQUIRE(na_class != nullptr && context != nullptr && op_id != nullptr, op,
+                 "NULL argument");
     if (!op_id->pending.load(std::memory_order_acquire)) {
         return NA_SUCCESS;  // completed, its callback has run or is running
     }
-    NA_C_REQUIRE(op_id->context == core(context), op, "the operation was posted on another context");
+    NA_C_REQUIRE(op_id->context == core(context), op,
+                 "the operation was posted on another context");
     core(context)->cancel(*op_id->op);
     return NA_SUCCESS;
 }
 
-void NA_Diag_dump_counters(void) { Class::dump_counters(); }
+void NA_Diag_dump_counters(void) {
+    Class::dump_counters();
+}
 
 }  // extern "C"

@@ -11,14 +11,19 @@
 
 namespace na::inline impl {
 
-Address::Address(Class& cls, std::unique_ptr<plugin::Peer> peer, std::string identity, bool threaded)
+Address::Address(Class& cls, std::unique_ptr<plugin::Peer> peer, std::string identity,
+                 bool threaded)
     : cls_(&cls), peer_(std::move(peer)), identity_(std::move(identity)), threaded_(threaded) {
     peer_->core = this;
 }
 
-std::string Address::uri() const { return fmt::format("{}+{}", cls_->class_name(), peer_->uri()); }
+std::string Address::uri() const {
+    return fmt::format("{}+{}", cls_->class_name(), peer_->uri());
+}
 
-std::size_t Address::encoded_size() const noexcept { return sizeof(std::uint32_t) + identity_.size(); }
+std::size_t Address::encoded_size() const noexcept {
+    return sizeof(std::uint32_t) + identity_.size();
+}
 
 Status Address::encode(std::span<std::byte> out) const {
     util::ByteWriter w(out);
@@ -27,7 +32,9 @@ Status Address::encode(std::span<std::byte> out) const {
     return w.good() ? Status::success : Status::overflow;
 }
 
-bool Address::bury() noexcept { return cls_->addresses().bury(*this); }
+bool Address::bury() noexcept {
+    return cls_->addresses().bury(*this);
+}
 
 AddressTable::~AddressTable() {
     for (auto& [identity, address] : by_identity_) {
@@ -53,7 +60,8 @@ Result<AddressRef> AddressTable::intern(std::unique_ptr<plugin::Peer> peer) {
                                  "NA_MAX_ADDRESSES",
                                  limit_)};
     }
-    std::unique_ptr<Address> address(new Address(cls_, std::move(peer), std::move(identity), threaded_));
+    std::unique_ptr<Address> address(
+        new Address(cls_, std::move(peer), std::move(identity), threaded_));
     by_identity_.emplace(address->identity_, address.get());
     return AddressRef::adopt(address.release());
 }
@@ -110,9 +118,9 @@ std::unique_ptr<Address> AddressTable::take_dead() {
 
 std::size_t AddressTable::referenced() const {
     const std::lock_guard guard(mutex_);
-    return static_cast<std::size_t>(std::count_if(by_identity_.begin(), by_identity_.end(), [](const auto& entry) {
-        return entry.second->refs_.load(std::memory_order_relaxed) > 0;
-    }));
+    return static_cast<std::size_t>(std::count_if(
+        by_identity_.begin(), by_identity_.end(),
+        [](const auto& entry) { return entry.second->refs_.load(std::memory_order_relaxed) > 0; }));
 }
 
 }  // namespace na::inline impl

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Addresses: one object per peer identity, reference counted, found by identity bytes.
 //
-// The last reference does not destroy the Peer on the spot: it may be dropped on any thread, inside progress, while other
-// contexts poll the peer's connections. The address waits in its table until Class::reap() has told each context.
+// The last reference does not destroy the Peer on the spot: it may be dropped on any thread, inside
+// progress, while other contexts poll the peer's connections. The address waits in its table until
+// Class::reap() has told each context.
 #pragma once
 
 #include <atomic>
@@ -39,11 +40,11 @@ class Address {
             refs_.store(refs_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         }
     }
-    // The address may be gone afterwards. False: it had no reference left to give (a double free), nothing happened; that
-    // can be told until it is reaped.
+    // The address may be gone afterwards. False: it had no reference left to give (a double free),
+    // nothing happened; that can be told until it is reaped.
     bool unref() noexcept {
-        // The last reference may be dropped only under the table's mutex, so that a lookup finds the address either with
-        // references or buried, never in between.
+        // The last reference may be dropped only under the table's mutex, so that a lookup finds
+        // the address either with references or buried, never in between.
         std::int32_t n = refs_.load(std::memory_order_relaxed);
         if (threaded_) {
             while (n > 1) {
@@ -121,10 +122,12 @@ class AddressRef {
 
 class AddressTable {
  public:
-    AddressTable(Class& cls, bool threaded, std::size_t limit) : cls_(cls), threaded_(threaded), limit_(limit) {}
+    AddressTable(Class& cls, bool threaded, std::size_t limit)
+        : cls_(cls), threaded_(threaded), limit_(limit) {}
     ~AddressTable();
 
-    // The address with this peer's identity, with one more reference; `peer` is dropped if one exists already.
+    // The address with this peer's identity, with one more reference; `peer` is dropped if one
+    // exists already.
     Result<AddressRef> intern(std::unique_ptr<plugin::Peer> peer);
     // Null where there is none.
     AddressRef find(std::string_view identity);

@@ -20,7 +20,9 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kScratchAlignment = 16;
 
-std::size_t round_up(std::size_t n, std::size_t to) noexcept { return (n + to - 1) / to * to; }
+std::size_t round_up(std::size_t n, std::size_t to) noexcept {
+    return (n + to - 1) / to * to;
+}
 
 // Every class of the process, for dump_counters().
 struct Classes {
@@ -45,7 +47,8 @@ void* allocate_pages(std::size_t bytes) noexcept {
 
 }  // namespace
 
-Class::Class(std::unique_ptr<plugin::Domain> domain, std::string class_name, bool listen, const InitInfo& info)
+Class::Class(std::unique_ptr<plugin::Domain> domain, std::string class_name, bool listen,
+             const InitInfo& info)
     : domain_(std::move(domain)),
       caps_(domain_->caps()),
       info_(info),
@@ -56,7 +59,8 @@ Class::Class(std::unique_ptr<plugin::Domain> domain, std::string class_name, boo
     classes().list.push_back(this);
 }
 
-Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool listen, const InitInfo& info) {
+Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool listen,
+                                           const InitInfo& info) {
     auto uri = util::parse_uri(info_string);
     if (!uri) {
         return std::move(uri).error();
@@ -65,7 +69,8 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
     if (!plugin) {
         return std::move(plugin).error();
     }
-    plugin::OpenSpec spec{.protocol = uri->protocol, .host = uri->host, .listen = listen, .info = info};
+    plugin::OpenSpec spec{
+        .protocol = uri->protocol, .host = uri->host, .listen = listen, .info = info};
     if (spec.info.max_contexts == 0) {
         spec.info.max_contexts = 1;
     }
@@ -104,15 +109,18 @@ Result<bool> Class::closable() const {
         const std::lock_guard guard(contexts_mutex_);
         for (const Context* context : contexts_) {
             if (context != nullptr) {
-                return Error{Status::busy, fmt::format("context {} still exists: destroy it first", context->id())};
+                return Error{Status::busy, fmt::format("context {} still exists: destroy it first",
+                                                       context->id())};
             }
         }
     }
     if (const std::size_t n = addresses_.referenced(); n > 1) {
-        return Error{Status::busy, fmt::format("{} addresses are still in use: free them first", n - 1)};
+        return Error{Status::busy,
+                     fmt::format("{} addresses are still in use: free them first", n - 1)};
     }
     if (const std::uint32_t n = memories_.load(std::memory_order_acquire); n != 0) {
-        return Error{Status::busy, fmt::format("{} memory handles still exist: free them first", n)};
+        return Error{Status::busy,
+                     fmt::format("{} memory handles still exist: free them first", n)};
     }
     return true;
 }
@@ -125,8 +133,8 @@ Result<AddressRef> Class::lookup(std::string_view name) {
     if (!uri->class_name.empty()) {
         if (uri->class_name != class_name_) {
             return Error{Status::invalid_arg,
-                         fmt::format("\"{}\" is an address of class {}, this is {}+{}", name, uri->class_name,
-                                     class_name_, protocol())};
+                         fmt::format("\"{}\" is an address of class {}, this is {}+{}", name,
+                                     uri->class_name, class_name_, protocol())};
         }
         name.remove_prefix(uri->class_name.size() + 1);
     }
@@ -139,7 +147,8 @@ Result<AddressRef> Class::lookup(std::string_view name) {
 
 Result<AddressRef> Class::intern(std::unique_ptr<plugin::Peer> peer) {
     if (addresses_.full()) [[unlikely]] {
-        reap();  // addresses that nobody holds may be what fills the table: without contexts nobody else reaps
+        reap();  // addresses that nobody holds may be what fills the table: without contexts nobody
+                 // else reaps
     }
     return addresses_.intern(std::move(peer));
 }
@@ -149,7 +158,8 @@ Result<AddressRef> Class::decode_address(std::span<const std::byte> bytes) {
     const auto size = r.integer<std::uint32_t>();
     const auto identity = r.bytes(size);
     if (!r.good()) {
-        return Error{Status::overflow, fmt::format("an address does not fit {} bytes", bytes.size())};
+        return Error{Status::overflow,
+                     fmt::format("an address does not fit {} bytes", bytes.size())};
     }
     if (AddressRef known =
             addresses_.find({reinterpret_cast<const char*>(identity.data()), identity.size()})) {
@@ -164,7 +174,7 @@ Result<AddressRef> Class::decode_address(std::span<const std::byte> bytes) {
 
 Operation* Class::create_op(bool multi) {
     const std::size_t object = round_up(sizeof(Operation), kScratchAlignment);
-    void* memory = ::operator new(object + caps_.op_scratch, std::align_val_t{64});
+    void* memory = ::operator new (object + caps_.op_scratch, std::align_val_t{64});
     auto* op = new (memory) Operation;
     if (caps_.op_scratch != 0) {
         op->scratch = static_cast<std::byte*>(memory) + object;
@@ -177,7 +187,7 @@ Operation* Class::create_op(bool multi) {
 void Class::destroy_op(Operation* op) noexcept {
     if (op != nullptr) {
         op->~Operation();
-        ::operator delete(static_cast<void*>(op), std::align_val_t{64});
+        ::operator delete (static_cast<void*>(op), std::align_val_t{64});
     }
 }
 
@@ -185,9 +195,11 @@ MessageBuffer Class::allocate_message(std::size_t size) {
     MessageBuffer buffer{.data = allocate_pages(size), .size = size, .region = nullptr};
     if (buffer.data != nullptr && caps_.register_messages) {
         const Segment segment{buffer.data, size};
-        auto region = domain_->register_memory({&segment, 1}, Access::read_write, MemoryKind::host, 0);
+        auto region =
+            domain_->register_memory({&segment, 1}, Access::read_write, MemoryKind::host, 0);
         if (!region) {
-            NA_LOG_ERROR(mem, "cannot register a message buffer of {} bytes: {}", size, region.error().message);
+            NA_LOG_ERROR(mem, "cannot register a message buffer of {} bytes: {}", size,
+                         region.error().message);
             std::free(buffer.data);
             return {};
         }
@@ -254,17 +266,18 @@ void Class::dump_counters() noexcept {
                 continue;
             }
             for (const plugin::Stat& s : context->stats()) {
-                NA_LOG_INFO(diag, "{}+{} context {}: {} = {}", cls->class_name(), cls->protocol(), context->id(), s.name,
-                            s.value);
+                NA_LOG_INFO(diag, "{}+{} context {}: {} = {}", cls->class_name(), cls->protocol(),
+                            context->id(), s.name, s.value);
             }
         }
     }
 }
 
 void Class::reap_slow() noexcept {
-    // With the locks of all contexts, so that none is inside a plugin that finds the peer of a connection again just now:
-    // until it hears drop() a plugin may name any peer that was posted to. The order is that of the ids; nobody else holds
-    // two of these locks, or takes contexts_mutex_ under one.
+    // With the locks of all contexts, so that none is inside a plugin that finds the peer of a
+    // connection again just now: until it hears drop() a plugin may name any peer that was posted
+    // to. The order is that of the ids; nobody else holds two of these locks, or takes
+    // contexts_mutex_ under one.
     const std::lock_guard guard(contexts_mutex_);
     for (Context* context : contexts_) {
         if (context != nullptr) {

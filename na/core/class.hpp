@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An opened protocol: the object behind na_class_t. Owns the plugin's Domain, the address table and the message buffers.
-// Any thread, unless InitInfo::single_class.
+// An opened protocol: the object behind na_class_t. Owns the plugin's Domain, the address table and
+// the message buffers. Any thread, unless InitInfo::single_class.
 #pragma once
 
 #include <array>
@@ -29,14 +29,14 @@ struct MessageBuffer {
 
 class Class {
  public:
-    // Opens `[class+]protocol[://host]`. Errors: invalid_arg (malformed), protonosupport (no such class or protocol here;
-    // the message lists what there is), and whatever the plugin answers.
+    // Opens `[class+]protocol[://host]`. Errors: invalid_arg (malformed), protonosupport (no such
+    // class or protocol here; the message lists what there is), and whatever the plugin answers.
     static Result<std::unique_ptr<Class>> open(std::string_view info_string, bool listen,
                                                const InitInfo& info);
     ~Class();
 
-    // Why the class cannot be closed yet (busy), or success: contexts, addresses and memory descriptors are the user's to
-    // release first.
+    // Why the class cannot be closed yet (busy), or success: contexts, addresses and memory
+    // descriptors are the user's to release first.
     Result<bool> closable() const;
 
     const plugin::Caps& caps() const noexcept { return caps_; }
@@ -46,10 +46,15 @@ class Class {
     bool listening() const noexcept { return listen_; }
     // Several threads may use the class. One per context is no less: each reaps addresses for all.
     bool threaded() const noexcept { return !info_.single_class; }
-    std::size_t max_message(Lane lane) const noexcept { return caps_.max_message[static_cast<std::size_t>(lane)]; }
-    std::size_t headroom(Lane lane) const noexcept { return caps_.headroom[static_cast<std::size_t>(lane)]; }
+    std::size_t max_message(Lane lane) const noexcept {
+        return caps_.max_message[static_cast<std::size_t>(lane)];
+    }
+    std::size_t headroom(Lane lane) const noexcept {
+        return caps_.headroom[static_cast<std::size_t>(lane)];
+    }
 
-    // "[class+]protocol://address"; text up to the first '+' must name this class, or be missing. Does not contact the peer.
+    // "[class+]protocol://address"; text up to the first '+' must name this class, or be missing.
+    // Does not contact the peer.
     Result<AddressRef> lookup(std::string_view name);
     Result<AddressRef> decode_address(std::span<const std::byte> bytes);
     AddressRef self() noexcept { return AddressRef::share(self_); }
@@ -62,7 +67,8 @@ class Class {
     MessageBuffer allocate_message(std::size_t size);
     void free_message(MessageBuffer&& buffer) noexcept;
 
-    // Fastest memory of the transport for RMA, zeroed, page-aligned; never null: throws std::bad_alloc.
+    // Fastest memory of the transport for RMA, zeroed, page-aligned; never null: throws
+    // std::bad_alloc.
     void* allocate_memory(std::size_t bytes);
     void free_memory(void* memory, std::size_t bytes) noexcept;
 
@@ -72,7 +78,8 @@ class Class {
     plugin::Domain& domain() noexcept { return *domain_; }
     AddressTable& addresses() noexcept { return addresses_; }
 
-    // Destroys addresses that nobody holds; called by contexts between polls. Cheap when there are none.
+    // Destroys addresses that nobody holds; called by contexts between polls. Cheap when there are
+    // none.
     void reap() noexcept {
         if (addresses_.has_dead()) [[unlikely]] {
             reap_slow();
@@ -82,7 +89,8 @@ class Class {
  private:
     friend class Context;
     friend class Memory;
-    Class(std::unique_ptr<plugin::Domain> domain, std::string class_name, bool listen, const InitInfo& info);
+    Class(std::unique_ptr<plugin::Domain> domain, std::string class_name, bool listen,
+          const InitInfo& info);
     Result<AddressRef> intern(std::unique_ptr<plugin::Peer> peer);
     Status enter(Context& context);  // exist: the id is taken
     void leave(Context& context) noexcept;
@@ -94,11 +102,12 @@ class Class {
     const std::string class_name_;
     const bool listen_;
     AddressTable addresses_;
-    Address* self_ = nullptr;  // one reference held
+    Address* self_ = nullptr;                 // one reference held
     std::atomic<std::uint32_t> memories_{0};  // Memory objects alive
 
     std::mutex plain_mutex_;
-    std::unordered_set<void*> plain_;  // allocate_memory() that did not come from the plugin; guarded by plain_mutex_
+    std::unordered_set<void*>
+        plain_;  // allocate_memory() that did not come from the plugin; guarded by plain_mutex_
 
     mutable std::mutex contexts_mutex_;
     std::array<Context*, 256> contexts_{};  // guarded by contexts_mutex_

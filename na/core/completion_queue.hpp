@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completions on their way to trigger: a FIFO of intrusive nodes, so that it never fills, never allocates, never loses one.
+// Completions on their way to trigger: a FIFO of intrusive nodes, so that it never fills, never
+// allocates, never loses one.
 //
-// Producers are lock-free (one exchange); consumers take turns behind a small lock. After Vyukov's intrusive
-// multi-producer queue. Invariants:
-//  - tail_ is the last node pushed; the chain from head_ reaches it by next, but for a gap while a producer stands between
-//    its exchange of tail_ and its store of next. pop() answers null at such a gap: the node is counted, and comes soon.
+// Producers are lock-free (one exchange); consumers take turns behind a small lock. After Vyukov's
+// intrusive multi-producer queue. Invariants:
+//  - tail_ is the last node pushed; the chain from head_ reaches it by next, but for a gap while a
+//  producer stands between
+//    its exchange of tail_ and its store of next. pop() answers null at such a gap: the node is
+//    counted, and comes soon.
 //  - head_ is a dummy: the stub, or (never) a live node. A popped node is referred to by nobody.
 //  - popped_ is written by whoever has the consumers' lock only.
-// With `threaded` false it is a plain list, without the stub: head_ and tail_ are its ends, null when it is empty.
+// With `threaded` false it is a plain list, without the stub: head_ and tail_ are its ends, null
+// when it is empty.
 #pragma once
 
 #include <atomic>
@@ -86,7 +90,8 @@ class CompletionQueue {
     }
     void link(Node& node) noexcept {
         node.next.store(nullptr, std::memory_order_relaxed);
-        // Release publishes the node's content; acquire orders against the consumer that reuses the stub.
+        // Release publishes the node's content; acquire orders against the consumer that reuses the
+        // stub.
         Node* before = tail_.exchange(&node, std::memory_order_acq_rel);
         before->next.store(&node, std::memory_order_release);
     }

@@ -17,7 +17,8 @@ using State = Operation::State;
 
 namespace {
 
-// Of the largest message, that many have room in any case: fewer, and one would have to wait for all others to go.
+// Of the largest message, that many have room in any case: fewer, and one would have to wait for
+// all others to go.
 constexpr std::uint64_t kLeastHeld = 8;
 
 std::uint64_t held_bytes(const Class& cls) {
@@ -32,7 +33,8 @@ Context::Context(Class& cls, std::uint8_t id)
     : cls_(cls),
       id_(id),
       no_retry_(cls.info().no_retry),
-      matched_here_(!cls.caps().matches[0] && !cls.caps().matches[1] && !cls.caps().watches_receives),
+      matched_here_(!cls.caps().matches[0] && !cls.caps().matches[1] &&
+                    !cls.caps().watches_receives),
       lock_(cls.threaded()),
       match_({.max_unexpected = cls.max_message(Lane::unexpected),
               .max_expected = cls.max_message(Lane::expected),
@@ -70,7 +72,8 @@ Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id) {
                 return Error{s, "no descriptor to wait on"};
             }
             for (const int source : {fd, context->plugin_->side_fd()}) {
-                if (const Status s = source < 0 ? Status::success : context->waiter_.add(source); !ok(s)) {
+                if (const Status s = source < 0 ? Status::success : context->waiter_.add(source);
+                    !ok(s)) {
                     return Error{s, "the plugin's descriptor cannot be waited on"};
                 }
             }
@@ -94,31 +97,38 @@ Result<bool> Context::closable() {
         return Error{Status::busy, fmt::format("{} completions wait for trigger", n)};
     }
     if (posted_ != 0 || !retry_.empty() || outbox_.waiting() != 0) {
-        return Error{Status::busy,
-                     fmt::format("{} operations are in flight and {} queued: wait for them or cancel them", posted_,
-                                 retry_.size() + outbox_.waiting())};
+        return Error{
+            Status::busy,
+            fmt::format("{} operations are in flight and {} queued: wait for them or cancel them",
+                        posted_, retry_.size() + outbox_.waiting())};
     }
     if (!match_.empty()) {
-        return Error{Status::busy, "receives are still posted, or being written: cancel or await them first"};
+        return Error{Status::busy,
+                     "receives are still posted, or being written: cancel or await them first"};
     }
     return true;
 }
 
-// --- posting ---------------------------------------------------------------------------------------------------------
+// --- posting
+// ---------------------------------------------------------------------------------------------------------
 
-Status Context::check_message(const Operation& op, Lane lane, const void* buffer, std::size_t size) const noexcept {
+Status Context::check_message(const Operation& op, Lane lane, const void* buffer,
+                              std::size_t size) const noexcept {
     if (!op.idle()) [[unlikely]] {
         return Status::busy;
     }
     if (size > cls_.max_message(lane)) [[unlikely]] {
-        NA_LOG_ERROR(msg, "message of {} bytes: {}+{} takes at most {} on the {} lane (see max_{}_size of na_init_info)",
+        NA_LOG_ERROR(msg,
+                     "message of {} bytes: {}+{} takes at most {} on the {} lane (see max_{}_size "
+                     "of na_init_info)",
                      size, cls_.class_name(), cls_.protocol(), cls_.max_message(lane),
                      lane == Lane::unexpected ? "unexpected" : "expected",
                      lane == Lane::unexpected ? "unexpected" : "expected");
         return Status::overflow;
     }
     if ((buffer == nullptr && size != 0) || size < cls_.headroom(lane)) [[unlikely]] {
-        NA_LOG_ERROR(msg, "null buffer, or {} bytes where the header takes {}", size, cls_.headroom(lane));
+        NA_LOG_ERROR(msg, "null buffer, or {} bytes where the header takes {}", size,
+                     cls_.headroom(lane));
         return Status::invalid_arg;
     }
     return Status::success;
@@ -127,12 +137,17 @@ Status Context::check_message(const Operation& op, Lane lane, const void* buffer
 Posted Context::to_plugin(Operation& op) noexcept {
     switch (op.kind) {
         case OpKind::send_unexpected:
-        case OpKind::send_expected: return plugin_->send(op);
-        case OpKind::put: return plugin_->put(op);
-        case OpKind::get: return plugin_->get(op);
-        case OpKind::multi_recv_unexpected: return plugin_->recv_multi(op);
+        case OpKind::send_expected:
+            return plugin_->send(op);
+        case OpKind::put:
+            return plugin_->put(op);
+        case OpKind::get:
+            return plugin_->get(op);
+        case OpKind::multi_recv_unexpected:
+            return plugin_->recv_multi(op);
         case OpKind::recv_unexpected:
-        case OpKind::recv_expected: return plugin_->recv(op);
+        case OpKind::recv_expected:
+            return plugin_->recv(op);
     }
     return Posted::failed(Status::invalid_arg);
 }
@@ -180,7 +195,8 @@ Status Context::not_gone(Operation& op, Posted answer, Hold hold) noexcept {
             }
             return Status::success;
         case Posted::What::done:
-        case Posted::What::failed: break;
+        case Posted::What::failed:
+            break;
     }
     return answer.status;
 }
@@ -205,8 +221,9 @@ void Context::unposted(Operation& op, bool referenced) noexcept {
     }
 }
 
-Status Context::send(Operation& op, Lane lane, Address& to, std::uint8_t target_id, std::uint32_t tag,
-                     const void* buffer, std::size_t size, plugin::Region* registered) noexcept {
+Status Context::send(Operation& op, Lane lane, Address& to, std::uint8_t target_id,
+                     std::uint32_t tag, const void* buffer, std::size_t size,
+                     plugin::Region* registered) noexcept {
     if (const Status s = check_message(op, lane, buffer, size); !ok(s)) [[unlikely]] {
         return s;
     }
@@ -223,7 +240,8 @@ Status Context::send(Operation& op, Lane lane, Address& to, std::uint8_t target_
     return post(op, to, counters_.sends);
 }
 
-Status Context::recv_unexpected(Operation& op, void* buffer, std::size_t size, plugin::Region* registered) noexcept {
+Status Context::recv_unexpected(Operation& op, void* buffer, std::size_t size,
+                                plugin::Region* registered) noexcept {
     if (!op.idle()) {
         return Status::busy;
     }
@@ -252,12 +270,15 @@ Status Context::receive_unexpected(Operation& op) noexcept {
     return post_receive(op);
 }
 
-Status Context::recv_multi(Operation& op, void* buffer, std::size_t size, plugin::Region* registered) noexcept {
+Status Context::recv_multi(Operation& op, void* buffer, std::size_t size,
+                           plugin::Region* registered) noexcept {
     if (!op.idle()) {
         return Status::busy;
     }
     if (buffer == nullptr || !op.multi_ || size < cls_.max_message(Lane::unexpected)) {
-        NA_LOG_ERROR(msg, "multi-receive needs an operation made with NA_OP_MULTI and a buffer of at least {} bytes, got {}",
+        NA_LOG_ERROR(msg,
+                     "multi-receive needs an operation made with NA_OP_MULTI and a buffer of at "
+                     "least {} bytes, got {}",
                      cls_.max_message(Lane::unexpected), size);
         return Status::invalid_arg;
     }
@@ -278,8 +299,9 @@ Status Context::recv_multi(Operation& op, void* buffer, std::size_t size, plugin
     return cls_.caps().multi_recv ? post_receive(op) : Status::opnotsupported;
 }
 
-Status Context::recv_expected(Operation& op, Address& from, std::uint8_t source_id, std::uint32_t tag, void* buffer,
-                              std::size_t size, plugin::Region* registered) noexcept {
+Status Context::recv_expected(Operation& op, Address& from, std::uint8_t source_id,
+                              std::uint32_t tag, void* buffer, std::size_t size,
+                              plugin::Region* registered) noexcept {
     if (!op.idle()) [[unlikely]] {
         return Status::busy;
     }
@@ -324,7 +346,9 @@ Status Context::post_receive(Operation& op) noexcept {
     }
     switch (answer.what) {
         case Posted::What::done:
-        case Posted::What::pending: ++posted_; return Status::success;
+        case Posted::What::pending:
+            ++posted_;
+            return Status::success;
         case Posted::What::again:
             if (!no_retry_) {
                 op.set_state(State::queued);
@@ -333,32 +357,39 @@ Status Context::post_receive(Operation& op) noexcept {
                 }
             }
             break;
-        case Posted::What::failed: break;
+        case Posted::What::failed:
+            break;
     }
     unposted(op, op.referenced_);
     return answer.status;
 }
 
-Status Context::post_transfer(Operation& op, OpKind kind, Memory& local, std::uint64_t local_offset, Memory& remote,
-                              std::uint64_t remote_offset, std::uint64_t size, Address& peer,
-                              std::uint8_t target_id) noexcept {
+Status Context::post_transfer(Operation& op, OpKind kind, Memory& local, std::uint64_t local_offset,
+                              Memory& remote, std::uint64_t remote_offset, std::uint64_t size,
+                              Address& peer, std::uint8_t target_id) noexcept {
     if (!op.idle()) {
         return Status::busy;
     }
-    if (&peer.cls() != &cls_ || &local.cls() != &cls_ || &remote.cls() != &cls_ || !local.is_local()) {
-        NA_LOG_ERROR(rma, "the handles and the address must be of the context's class, the local handle local");
+    if (&peer.cls() != &cls_ || &local.cls() != &cls_ || &remote.cls() != &cls_ ||
+        !local.is_local()) {
+        NA_LOG_ERROR(
+            rma,
+            "the handles and the address must be of the context's class, the local handle local");
         return Status::invalid_arg;
     }
     if (!local.covers(local_offset, size) || !remote.covers(remote_offset, size)) {
-        NA_LOG_ERROR(rma, "{} bytes at offsets {} (local, of {} bytes) and {} (remote, of {} bytes): past the end", size,
-                     local_offset, local.length(), remote_offset, remote.length());
+        NA_LOG_ERROR(rma,
+                     "{} bytes at offsets {} (local, of {} bytes) and {} (remote, of {} bytes): "
+                     "past the end",
+                     size, local_offset, local.length(), remote_offset, remote.length());
         return Status::overflow;
     }
     const Access at_remote = kind == OpKind::put ? Access::write : Access::read;
     const Access at_local = kind == OpKind::put ? Access::read : Access::write;
     if (!allows(remote.access(), at_remote) || !allows(local.access(), at_local)) {
         NA_LOG_ERROR(rma, "{} needs a remote handle that allows {} and a local one that allows {}",
-                     kind == OpKind::put ? "put" : "get", kind == OpKind::put ? "writing" : "reading",
+                     kind == OpKind::put ? "put" : "get",
+                     kind == OpKind::put ? "writing" : "reading",
                      kind == OpKind::put ? "reading" : "writing");
         return Status::permission;
     }
@@ -385,20 +416,25 @@ Status Context::post_transfer(Operation& op, OpKind kind, Memory& local, std::ui
 }
 
 Status Context::put(Operation& op, Memory& local, std::uint64_t local_offset, Memory& remote,
-                    std::uint64_t remote_offset, std::uint64_t size, Address& to, std::uint8_t target_id) noexcept {
-    return post_transfer(op, OpKind::put, local, local_offset, remote, remote_offset, size, to, target_id);
+                    std::uint64_t remote_offset, std::uint64_t size, Address& to,
+                    std::uint8_t target_id) noexcept {
+    return post_transfer(op, OpKind::put, local, local_offset, remote, remote_offset, size, to,
+                         target_id);
 }
 
 Status Context::get(Operation& op, Memory& local, std::uint64_t local_offset, Memory& remote,
-                    std::uint64_t remote_offset, std::uint64_t size, Address& from, std::uint8_t source_id) noexcept {
-    return post_transfer(op, OpKind::get, local, local_offset, remote, remote_offset, size, from, source_id);
+                    std::uint64_t remote_offset, std::uint64_t size, Address& from,
+                    std::uint8_t source_id) noexcept {
+    return post_transfer(op, OpKind::get, local, local_offset, remote, remote_offset, size, from,
+                         source_id);
 }
 
 void Context::cancel(Operation& op) noexcept {
     const std::lock_guard guard(lock_);
     switch (op.state()) {
         case State::idle:
-        case State::landing: return;  // the result has won
+        case State::landing:
+            return;  // the result has won
         case State::queued:
             retry_.remove(op);
             counters_.canceled.add();
@@ -413,12 +449,17 @@ void Context::cancel(Operation& op) noexcept {
             counters_.canceled.add();
             end(op, Outcome{.status = Status::canceled});
             return;
-        case State::bundled: outbox_.forget(op); return;
-        case State::posted: plugin_->cancel(op); return;
+        case State::bundled:
+            outbox_.forget(op);
+            return;
+        case State::posted:
+            plugin_->cancel(op);
+            return;
     }
 }
 
-// Everything that ends, ends here: idle first, so that the handler may store the operation away for its next use.
+// Everything that ends, ends here: idle first, so that the handler may store the operation away for
+// its next use.
 void Context::end(Operation& op, const Outcome& outcome) noexcept {
     if (outcome.last) {
         op.set_state(State::idle);
@@ -432,13 +473,15 @@ void Context::end(Operation& op, const Outcome& outcome) noexcept {
 
 void Context::end_matched(void* context, Operation& op, const Outcome& outcome) noexcept {
     auto& self = *static_cast<Context*>(context);
-    if (op.kind == OpKind::recv_expected && self.cls_.caps().watches_receives && self.plugin_ != nullptr) {
+    if (op.kind == OpKind::recv_expected && self.cls_.caps().watches_receives &&
+        self.plugin_ != nullptr) {
         self.plugin_->awaits(op, false);
     }
     self.end(op, outcome);
 }
 
-// --- progress --------------------------------------------------------------------------------------------------------
+// --- progress
+// --------------------------------------------------------------------------------------------------------
 
 void Context::after_poll() noexcept {
     if (!retry_.empty()) {
@@ -460,10 +503,18 @@ void Context::retry() noexcept {
         op.set_state(State::posted);
         const Posted answer = to_plugin(op);
         switch (answer.what) {
-            case Posted::What::again: op.set_state(State::queued); return false;
-            case Posted::What::pending: ++posted_; return true;
-            case Posted::What::done: end(op, Outcome{.status = Status::success, .size = op.length}); return true;
-            case Posted::What::failed: end(op, Outcome{.status = answer.status}); return true;
+            case Posted::What::again:
+                op.set_state(State::queued);
+                return false;
+            case Posted::What::pending:
+                ++posted_;
+                return true;
+            case Posted::What::done:
+                end(op, Outcome{.status = Status::success, .size = op.length});
+                return true;
+            case Posted::What::failed:
+                end(op, Outcome{.status = answer.status});
+                return true;
         }
         return true;
     });
@@ -480,8 +531,8 @@ bool Context::arm() noexcept {
 // True: nothing to do now, and what comes will make the plugin's descriptor readable.
 bool Context::arm_plugin() noexcept {
     const std::lock_guard guard(lock_);
-    return (retry_.empty() || cls_.caps().wakes_on_credit) && outbox_.waiting() == 0 && !match_.deliverable() && !match_.room() &&
-           !match_.starved() && plugin_->arm();
+    return (retry_.empty() || cls_.caps().wakes_on_credit) && outbox_.waiting() == 0 &&
+           !match_.deliverable() && !match_.room() && !match_.starved() && plugin_->arm();
 }
 
 Status Context::wait(unsigned timeout_ms) noexcept {
@@ -544,10 +595,12 @@ std::vector<plugin::Stat> Context::stats() {
     return list;
 }
 
-// --- arrival ---------------------------------------------------------------------------------------------------------
+// --- arrival
+// ---------------------------------------------------------------------------------------------------------
 
 template <bool is_short>
-[[gnu::always_inline]] inline bool Context::deliver_now(Lane lane, plugin::Peer& peer, std::uint32_t tag,
+[[gnu::always_inline]] inline bool Context::deliver_now(Lane lane, plugin::Peer& peer,
+                                                        std::uint32_t tag,
                                                         std::span<const std::byte> bytes) noexcept {
     Address& source = *Address::of(peer);
     Operation* op = lane == Lane::unexpected ? match_.take_unexpected(bytes.size())
@@ -577,11 +630,13 @@ template <bool is_short>
     return true;
 }
 
-// --- Sink ------------------------------------------------------------------------------------------------------------
+// --- Sink
+// ------------------------------------------------------------------------------------------------------------
 
 void Context::complete(Op& posted, const plugin::Completion& how) {
     auto& op = static_cast<Operation&>(posted);
-    Outcome outcome{.status = how.status, .size = how.size, .tag = how.tag, .data = how.data, .last = how.last};
+    Outcome outcome{
+        .status = how.status, .size = how.size, .tag = how.tag, .data = how.data, .last = how.last};
     if (how.last) {
         --posted_;
     }
@@ -595,11 +650,13 @@ void Context::complete(Op& posted, const plugin::Completion& how) {
     end(op, outcome);
 }
 
-plugin::Arrival* Context::arrive(Lane lane, plugin::Peer& source, std::uint32_t tag, std::size_t size) {
+plugin::Arrival* Context::arrive(Lane lane, plugin::Peer& source, std::uint32_t tag,
+                                 std::size_t size) {
     return match_.arrive(lane, *Address::of(source), tag, size);
 }
 
-plugin::Arrival* Context::arrive_in_parts(Lane lane, plugin::Peer& source, std::uint32_t tag, std::size_t size) {
+plugin::Arrival* Context::arrive_in_parts(Lane lane, plugin::Peer& source, std::uint32_t tag,
+                                          std::size_t size) {
     return match_.arrive(lane, *Address::of(source), tag, size, false);
 }
 
@@ -607,16 +664,20 @@ void Context::finish(plugin::Arrival* arrival, Status status) {
     match_.finish(*static_cast<Landing*>(arrival), status);
 }
 
-// As arrive() and finish(), for a receive that is there and has room: it need not be noted what is being written where, and
-// only a request's source has to be held for longer than this. Twice, so that the short ones need no more than they do.
-bool Context::deliver(Lane lane, plugin::Peer& peer, std::uint32_t tag, std::span<const std::byte> bytes) {
+// As arrive() and finish(), for a receive that is there and has room: it need not be noted what is
+// being written where, and only a request's source has to be held for longer than this. Twice, so
+// that the short ones need no more than they do.
+bool Context::deliver(Lane lane, plugin::Peer& peer, std::uint32_t tag,
+                      std::span<const std::byte> bytes) {
     if (match_.is_bundle(tag)) [[unlikely]] {
         return deliver_otherwise(lane, peer, tag, bytes);
     }
-    return bytes.size() <= kShort ? deliver_now<true>(lane, peer, tag, bytes) : deliver_long(lane, peer, tag, bytes);
+    return bytes.size() <= kShort ? deliver_now<true>(lane, peer, tag, bytes)
+                                  : deliver_long(lane, peer, tag, bytes);
 }
 
-bool Context::deliver_long(Lane lane, plugin::Peer& peer, std::uint32_t tag, std::span<const std::byte> bytes) noexcept {
+bool Context::deliver_long(Lane lane, plugin::Peer& peer, std::uint32_t tag,
+                           std::span<const std::byte> bytes) noexcept {
     return deliver_now<false>(lane, peer, tag, bytes);
 }
 
@@ -655,7 +716,9 @@ plugin::Peer* Context::source(std::span<const std::byte> identity) {
     return &address.release()->peer();
 }
 
-void Context::release(plugin::Peer& peer) { Address::of(peer)->unref(); }
+void Context::release(plugin::Peer& peer) {
+    Address::of(peer)->unref();
+}
 
 void Context::peer_lost(plugin::Peer& peer, Status why) {
     counters_.peers_lost.add();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A progress engine: the object behind na_context_t. Posts operations, matches arrivals, retries, cancels, and drives the
-// plugin's Context.
+// A progress engine: the object behind na_context_t. Posts operations, matches arrivals, retries,
+// cancels, and drives the plugin's Context.
 //
-// Threads: everything may be called from any thread; one lock per context serialises the plugin (no lock at all with
-// NA_THREAD_MODE_SINGLE). Handlers of operations (Operation::handler) run under that lock; C callbacks run in trigger(),
-// under no lock.
+// Threads: everything may be called from any thread; one lock per context serialises the plugin (no
+// lock at all with NA_THREAD_MODE_SINGLE). Handlers of operations (Operation::handler) run under
+// that lock; C callbacks run in trigger(), under no lock.
 #pragma once
 
 #include <cstdint>
@@ -36,34 +36,40 @@ class Context final : public plugin::Sink {
     Class& cls() const noexcept { return cls_; }
     std::uint8_t id() const noexcept { return id_; }
 
-    // --- posting -------------------------------------------------------------------------------------------------
-    // All answer success: the handler runs exactly once (multi-receive: once per message), possibly before the post
-    // returns. Anything else: nothing was posted and no handler runs. busy: the operation is in use. `buffer` and its
-    // `size` include the headroom; buffers stay valid until completion.
-    // Errors: busy, invalid_arg, msgsize/overflow (larger than max_message), hostunreach and what the plugin answers,
-    // again (NA_NO_RETRY only).
+    // --- posting
+    // -------------------------------------------------------------------------------------------------
+    // All answer success: the handler runs exactly once (multi-receive: once per message), possibly
+    // before the post returns. Anything else: nothing was posted and no handler runs. busy: the
+    // operation is in use. `buffer` and its `size` include the headroom; buffers stay valid until
+    // completion. Errors: busy, invalid_arg, msgsize/overflow (larger than max_message),
+    // hostunreach and what the plugin answers, again (NA_NO_RETRY only).
 
     Status send(Operation& op, Lane lane, Address& to, std::uint8_t target_id, std::uint32_t tag,
-                const void* buffer, std::size_t size, plugin::Region* registered = nullptr) noexcept;
+                const void* buffer, std::size_t size,
+                plugin::Region* registered = nullptr) noexcept;
     Status recv_unexpected(Operation& op, void* buffer, std::size_t size,
                            plugin::Region* registered = nullptr) noexcept;
     Status recv_multi(Operation& op, void* buffer, std::size_t size,
                       plugin::Region* registered = nullptr) noexcept;
     Status recv_expected(Operation& op, Address& from, std::uint8_t source_id, std::uint32_t tag,
-                         void* buffer, std::size_t size, plugin::Region* registered = nullptr) noexcept;
+                         void* buffer, std::size_t size,
+                         plugin::Region* registered = nullptr) noexcept;
     // Permissions and ranges of both sides are checked here: permission, overflow.
     Status put(Operation& op, Memory& local, std::uint64_t local_offset, Memory& remote,
-               std::uint64_t remote_offset, std::uint64_t size, Address& to, std::uint8_t target_id) noexcept;
+               std::uint64_t remote_offset, std::uint64_t size, Address& to,
+               std::uint8_t target_id) noexcept;
     Status get(Operation& op, Memory& local, std::uint64_t local_offset, Memory& remote,
-               std::uint64_t remote_offset, std::uint64_t size, Address& from, std::uint8_t source_id) noexcept;
+               std::uint64_t remote_offset, std::uint64_t size, Address& from,
+               std::uint8_t source_id) noexcept;
 
-    // Asks for an end with `canceled`; the handler runs exactly once all the same, with that or with the result that won.
-    // An idle operation: nothing happens.
+    // Asks for an end with `canceled`; the handler runs exactly once all the same, with that or
+    // with the result that won. An idle operation: nothing happens.
     void cancel(Operation& op) noexcept;
 
-    // --- progress ------------------------------------------------------------------------------------------------
-    // Polls once; returns the number of events. When another thread is polling: 0 at once. Who stops polling while other
-    // threads may sleep on wait_fd() or in wait() calls leave() then.
+    // --- progress
+    // ------------------------------------------------------------------------------------------------
+    // Polls once; returns the number of events. When another thread is polling: 0 at once. Who
+    // stops polling while other threads may sleep on wait_fd() or in wait() calls leave() then.
     std::size_t poll() noexcept {
         if (!lock_.try_lock()) {
             return 0;
@@ -82,7 +88,8 @@ class Context final : public plugin::Sink {
         return events;
     }
     void leave() noexcept;
-    // Descriptor to sleep on after arm() said true; -1: cannot sleep (NA_NO_BLOCK, or the plugin cannot).
+    // Descriptor to sleep on after arm() said true; -1: cannot sleep (NA_NO_BLOCK, or the plugin
+    // cannot).
     int wait_fd() const noexcept { return waiter_.fd(); }
     // For a Waiter above this one.
     const Waiter& waiter() const noexcept { return waiter_; }
@@ -108,37 +115,41 @@ class Context final : public plugin::Sink {
         }
     }
 
-    // Multi-receive: room for `n` more outcomes, as Operation::add_credits, while the operation is posted: messages may
-    // wait for it.
+    // Multi-receive: room for `n` more outcomes, as Operation::add_credits, while the operation is
+    // posted: messages may wait for it.
     void add_credits(Operation& op, std::uint32_t n) noexcept {
         if (op.add_credits(n)) {
             wake_sleepers();
         }
     }
 
-    // Expected messages without a posted receive are dropped instead of held: for users who always post first, such as the
-    // RPC layer, where they can only be answers to calls that were canceled.
+    // Expected messages without a posted receive are dropped instead of held: for users who always
+    // post first, such as the RPC layer, where they can only be answers to calls that were
+    // canceled.
     void drop_unmatched_expected() noexcept;
-    // Of several unexpected receives the one posted last takes the next message, instead of the first: for users to whom all
-    // are the same, so that few of them are in use, and in the caches.
+    // Of several unexpected receives the one posted last takes the next message, instead of the
+    // first: for users to whom all are the same, so that few of them are in use, and in the caches.
     void take_latest_receive() noexcept;
 
-    // Several small messages in one (na/core/outbox.hpp, na/core/bundle.hpp). Whether the transport can: the core matches on
-    // both lanes.
+    // Several small messages in one (na/core/outbox.hpp, na/core/bundle.hpp). Whether the transport
+    // can: the core matches on both lanes.
     bool can_bundle() const noexcept { return !cls_.caps().matches[0] && !cls_.caps().matches[1]; }
-    // The tag that bundles have; others must not use it, here and at peers, where they are taken apart.
+    // The tag that bundles have; others must not use it, here and at peers, where they are taken
+    // apart.
     std::uint32_t bundle_tag() const noexcept { return bundle::tag(cls_.caps().max_tag); }
-    // Bundles that come are taken apart from now on; for users to whom the headroom of what they receive does not matter,
-    // after drop_unmatched_expected().
+    // Bundles that come are taken apart from now on; for users to whom the headroom of what they
+    // receive does not matter, after drop_unmatched_expected().
     void split_bundles() noexcept;
-    // Sends of up to `message` bytes, headroom not counted, may leave with others, as their Company says (Posting::send).
+    // Sends of up to `message` bytes, headroom not counted, may leave with others, as their Company
+    // says (Posting::send).
     void gather(std::size_t message) noexcept;
     // Something waits for flush(). A hint; exact for what this thread has sent.
     bool gathered() const noexcept { return outbox_.waiting() != 0; }
     // What waits leaves. Any thread; poll() does it, too.
     void flush() noexcept;
 
-    // For users of the C API: completions whose callbacks trigger() runs. Other users of the core need not use it.
+    // For users of the C API: completions whose callbacks trigger() runs. Other users of the core
+    // need not use it.
     CompletionQueue& completions() noexcept { return completions_; }
 
     const Counters& counters() const noexcept { return counters_; }
@@ -146,10 +157,13 @@ class Context final : public plugin::Sink {
 
     // Sink
     void complete(Op& op, const plugin::Completion& how) override;
-    plugin::Arrival* arrive(Lane lane, plugin::Peer& source, std::uint32_t tag, std::size_t size) override;
-    plugin::Arrival* arrive_in_parts(Lane lane, plugin::Peer& source, std::uint32_t tag, std::size_t size) override;
+    plugin::Arrival* arrive(Lane lane, plugin::Peer& source, std::uint32_t tag,
+                            std::size_t size) override;
+    plugin::Arrival* arrive_in_parts(Lane lane, plugin::Peer& source, std::uint32_t tag,
+                                     std::size_t size) override;
     void finish(plugin::Arrival* arrival, Status status) override;
-    bool deliver(Lane lane, plugin::Peer& source, std::uint32_t tag, std::span<const std::byte> bytes) override;
+    bool deliver(Lane lane, plugin::Peer& source, std::uint32_t tag,
+                 std::span<const std::byte> bytes) override;
     plugin::Peer* source(std::span<const std::byte> identity) override;
     void release(plugin::Peer& peer) override;
     void peer_lost(plugin::Peer& peer, Status why) override;
@@ -162,10 +176,11 @@ class Context final : public plugin::Sink {
     friend class Outbox;
     Context(Class& cls, std::uint8_t id);
 
-    Status check_message(const Operation& op, Lane lane, const void* buffer, std::size_t size) const noexcept;
-    Status post_transfer(Operation& op, OpKind kind, Memory& local, std::uint64_t local_offset, Memory& remote,
-                         std::uint64_t remote_offset, std::uint64_t size, Address& peer,
-                         std::uint8_t target_id) noexcept;
+    Status check_message(const Operation& op, Lane lane, const void* buffer,
+                         std::size_t size) const noexcept;
+    Status post_transfer(Operation& op, OpKind kind, Memory& local, std::uint64_t local_offset,
+                         Memory& remote, std::uint64_t remote_offset, std::uint64_t size,
+                         Address& peer, std::uint8_t target_id) noexcept;
     Status post(Operation& op, Address& peer, Counter& counter) noexcept;
     bool queue(Operation& op) noexcept;
     enum class Hold : bool { none, address };
@@ -179,9 +194,12 @@ class Context final : public plugin::Sink {
     // Bytes that are copied without a call.
     static constexpr std::size_t kShort = 64;
     template <bool is_short>
-    bool deliver_now(Lane lane, plugin::Peer& peer, std::uint32_t tag, std::span<const std::byte> bytes) noexcept;
-    bool deliver_long(Lane lane, plugin::Peer& peer, std::uint32_t tag, std::span<const std::byte> bytes) noexcept;
-    bool deliver_otherwise(Lane lane, plugin::Peer& peer, std::uint32_t tag, std::span<const std::byte> bytes) noexcept;
+    bool deliver_now(Lane lane, plugin::Peer& peer, std::uint32_t tag,
+                     std::span<const std::byte> bytes) noexcept;
+    bool deliver_long(Lane lane, plugin::Peer& peer, std::uint32_t tag,
+                      std::span<const std::byte> bytes) noexcept;
+    bool deliver_otherwise(Lane lane, plugin::Peer& peer, std::uint32_t tag,
+                           std::span<const std::byte> bytes) noexcept;
     void unawait(Operation& op) noexcept;
     void retry() noexcept;
     void after_poll() noexcept;
@@ -192,7 +210,7 @@ class Context final : public plugin::Sink {
     Class& cls_;
     const std::uint8_t id_;
     const bool no_retry_;
-    const bool matched_here_;        // both lanes, and the plugin does not want to know of receives
+    const bool matched_here_;  // both lanes, and the plugin does not want to know of receives
     util::OptionalLock lock_;
     std::unique_ptr<plugin::Context> plugin_;
     MatchQueue match_;

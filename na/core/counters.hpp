@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a context counts. Written under the context's lock, read by anybody: relaxed atomics without read-modify-write.
+// What a context counts. Written under the context's lock, read by anybody: relaxed atomics without
+// read-modify-write.
 #pragma once
 
 #include <atomic>
@@ -19,19 +20,19 @@ class Counter {
 };
 
 struct Counters {
-    Counter sends;         // messages posted
-    Counter receives;      // messages delivered into receives
+    Counter sends;     // messages posted
+    Counter receives;  // messages delivered into receives
     Counter puts;
     Counter gets;
-    Counter retries;       // posts that the plugin answered with `again`
-    Counter held;          // messages that came before their receive
-    Counter refused;       // messages left with the plugin because too many are held
-    Counter truncated;     // messages longer than their receive
+    Counter retries;    // posts that the plugin answered with `again`
+    Counter held;       // messages that came before their receive
+    Counter refused;    // messages left with the plugin because too many are held
+    Counter truncated;  // messages longer than their receive
     Counter canceled;
-    Counter dropped;       // malformed input
+    Counter dropped;  // malformed input
     Counter peers_lost;
-    Counter bundles_sent;     // messages that carry several
-    Counter bundled_sent;     // those that they carry
+    Counter bundles_sent;  // messages that carry several
+    Counter bundled_sent;  // those that they carry
     Counter bundles_received;
     Counter bundled_received;
 };

@@ -58,7 +58,8 @@ void MatchQueue::grow() noexcept {
     }
 }
 
-// --- posting ---------------------------------------------------------------------------------------------------------
+// --- posting
+// ---------------------------------------------------------------------------------------------------------
 
 // The first receive that can take a message.
 Operation* MatchQueue::taker() noexcept {
@@ -69,8 +70,8 @@ Operation* MatchQueue::taker() noexcept {
     return op;
 }
 
-// What is still being written cannot be taken yet, it is offered again when it is finished. Messages of one peer are
-// finished in order, so that none of them is passed over here.
+// What is still being written cannot be taken yet, it is offered again when it is finished.
+// Messages of one peer are finished in order, so that none of them is passed over here.
 void MatchQueue::deliver_held() noexcept {
     for (Held* held = held_unexpected_.front(); held != nullptr;) {
         Held* next = held_unexpected_.next(*held);
@@ -99,7 +100,8 @@ bool MatchQueue::deliverable() noexcept {
     if (!backlog() || taker() == nullptr) {
         return false;
     }
-    for (Held* held = held_unexpected_.front(); held != nullptr; held = held_unexpected_.next(*held)) {
+    for (Held* held = held_unexpected_.front(); held != nullptr;
+         held = held_unexpected_.next(*held)) {
         if (held->complete) {
             return true;
         }
@@ -132,7 +134,8 @@ void MatchQueue::cancel(Operation& op) noexcept {
     end_(context_, op, Outcome{.status = Status::canceled});
 }
 
-void MatchQueue::fail_peer(Address& peer, Status why, std::optional<std::uint8_t> context) noexcept {
+void MatchQueue::fail_peer(Address& peer, Status why,
+                           std::optional<std::uint8_t> context) noexcept {
     if (expected_count_ == 0) {
         return;
     }
@@ -151,9 +154,11 @@ void MatchQueue::fail_peer(Address& peer, Status why, std::optional<std::uint8_t
     }
 }
 
-// --- arrival ---------------------------------------------------------------------------------------------------------
+// --- arrival
+// ---------------------------------------------------------------------------------------------------------
 
-Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::size_t size, bool whole) noexcept {
+Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::size_t size,
+                            bool whole) noexcept {
     if (tag == bundle_tag_) {
         return arrive_bundle(lane, source, size, whole);
     }
@@ -200,10 +205,12 @@ Landing* MatchQueue::refuse(unsigned why) noexcept {
 
 // Asked after a refusal. A receive that has got a credit since needs no room.
 bool MatchQueue::has_room() noexcept {
-    return (refused_ & kRoom) != 0 || ((refused_ & kWhole) != 0 && held_unexpected_.empty() && taker() != nullptr);
+    return (refused_ & kRoom) != 0 ||
+           ((refused_ & kWhole) != 0 && held_unexpected_.empty() && taker() != nullptr);
 }
 
-// A message of that source and tag is still being written: the next one must not reach a receive before it.
+// A message of that source and tag is still being written: the next one must not reach a receive
+// before it.
 bool MatchQueue::writing(Bucket& b, const Address* source, std::uint32_t tag) noexcept {
     for (Held* held = b.messages.front(); held != nullptr; held = b.messages.next(*held)) {
         if (held->source == source && held->got_tag == tag) {
@@ -222,7 +229,8 @@ Operation* MatchQueue::taker(Bucket& b, const Address* source, std::uint32_t tag
     return nullptr;
 }
 
-Landing* MatchQueue::land(Operation& op, Address& source, std::uint32_t tag, std::size_t size) noexcept {
+Landing* MatchQueue::land(Operation& op, Address& source, std::uint32_t tag,
+                          std::size_t size) noexcept {
     Receives::remove(op);
     --posted_count_;
     ++landing_count_;
@@ -261,7 +269,7 @@ Landing* MatchQueue::land_multi(Operation& op, Address& source, std::uint32_t ta
 }
 
 Held* MatchQueue::hold(Lane lane, Address& source, std::uint32_t tag, std::size_t size,
-                                   Landing::Kind kind) noexcept {
+                       Landing::Kind kind) noexcept {
     void* memory = ::operator new(sizeof(Held) + size, std::nothrow);
     if (memory == nullptr) {
         refuse(kStarved);
@@ -317,10 +325,12 @@ void MatchQueue::discard(Held* held) noexcept {
     ::operator delete(held);
 }
 
-// Where peers that hold little have filled everything, expected messages that nobody receives make way. False: refused.
+// Where peers that hold little have filled everything, expected messages that nobody receives make
+// way. False: refused.
 bool MatchQueue::make_room_for_unexpected(const Address& source, std::size_t size) noexcept {
     while (!budget_.admits(source, Lane::unexpected, size)) {
-        Held* oldest = budget_.little(source, Lane::unexpected, size) ? held_expected_.front() : nullptr;
+        Held* oldest =
+            budget_.little(source, Lane::unexpected, size) ? held_expected_.front() : nullptr;
         if (oldest == nullptr) {
             return false;
         }
@@ -329,7 +339,8 @@ bool MatchQueue::make_room_for_unexpected(const Address& source, std::size_t siz
     return true;
 }
 
-// Drops the oldest of the same source; that of another one only where many peers that hold little have filled everything.
+// Drops the oldest of the same source; that of another one only where many peers that hold little
+// have filled everything.
 void MatchQueue::make_room_for_expected(const Address& source, std::size_t size) noexcept {
     while (!budget_.admits(source, Lane::expected, size)) {
         HoldShare* share = budget_.find(source);
@@ -347,11 +358,13 @@ void MatchQueue::drop_held(Held& oldest) noexcept {
     if (oldest.complete) {
         discard(&oldest);
     } else {
-        oldest.into = Landing::Kind::discard;  // the plugin is still writing into it: it goes when that ends
+        oldest.into =
+            Landing::Kind::discard;  // the plugin is still writing into it: it goes when that ends
     }
 }
 
-// --- the end of an arrival -------------------------------------------------------------------------------------------
+// --- the end of an arrival
+// -------------------------------------------------------------------------------------------
 
 void MatchQueue::finish(Landing& landing, Status status) noexcept {
     switch (landing.into) {
@@ -401,7 +414,12 @@ void MatchQueue::end_multi(Held& part, Status status) noexcept {
     --op.landings_;
     --landing_count_;
     const bool last = op.exhausted_ && op.landings_ == 0;
-    Outcome outcome{.status = status, .size = part.size, .source = nullptr, .tag = part.got_tag, .data = part.data, .last = last};
+    Outcome outcome{.status = status,
+                    .size = part.size,
+                    .source = nullptr,
+                    .tag = part.got_tag,
+                    .data = part.data,
+                    .last = last};
     if (status == Status::success) {
         counters_.receives.add();
         outcome.source = std::exchange(part.source, nullptr);
@@ -429,7 +447,8 @@ void MatchQueue::finish_held(Held& held, Status status) noexcept {
         discard(&held);
         return;
     }
-    if (Operation* op = taker(bucket(held.source, held.got_tag), held.source, held.got_tag); op != nullptr) {
+    if (Operation* op = taker(bucket(held.source, held.got_tag), held.source, held.got_tag);
+        op != nullptr) {
         deliver(held, *op);
     } else if (!hold_expected_) {  // its receive has been canceled meanwhile
         unlink(held);

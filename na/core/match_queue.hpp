@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Matching of messages and receives for lanes on which the transport does not match.
 //
-// Unexpected: receives in the order they were posted, any source. Expected: by (source, tag). A message that comes before
-// its receive is held in memory of the core, within limits and shares (na/core/hold_budget.hpp): beyond them unexpected messages
-// stay with the plugin, and of expected ones the sender's oldest is dropped (Mercury drops them all: the receive is to be
-// posted first).
+// Unexpected: receives in the order they were posted, any source. Expected: by (source, tag). A
+// message that comes before its receive is held in memory of the core, within limits and shares
+// (na/core/hold_budget.hpp): beyond them unexpected messages stay with the plugin, and of expected
+// ones the sender's oldest is dropped (Mercury drops them all: the receive is to be posted first).
 // Guarded by the context's lock.
 #pragma once
 
@@ -69,17 +69,19 @@ class MatchQueue {
         }
     }
     void cancel(Operation& op) noexcept;  // state matching
-    // Of unexpected receives, each as good as the other to their owner, the latest first: it is in the caches.
+    // Of unexpected receives, each as good as the other to their owner, the latest first: it is in
+    // the caches.
     void latest_first(bool latest) noexcept { latest_first_ = latest; }
 
     bool is_bundle(std::uint32_t tag) const noexcept { return tag == bundle_tag_; }
 
-    // For a whole message of `size` bytes that is there, which is no bundle: the receive that takes it, out of the queue, for the caller to
-    // fill and to end. Null: not as simple as that, see arrive().
+    // For a whole message of `size` bytes that is there, which is no bundle: the receive that takes
+    // it, out of the queue, for the caller to fill and to end. Null: not as simple as that, see
+    // arrive().
     Operation* take_unexpected(std::size_t size) noexcept {
         Operation* op = unexpected_.front();
-        if (op == nullptr || op->kind != OpKind::recv_unexpected || size > op->length || size > limits_.max_unexpected ||
-            !held_unexpected_.empty()) [[unlikely]] {
+        if (op == nullptr || op->kind != OpKind::recv_unexpected || size > op->length ||
+            size > limits_.max_unexpected || !held_unexpected_.empty()) [[unlikely]] {
             return nullptr;
         }
         Receives::remove(*op);
@@ -99,8 +101,10 @@ class MatchQueue {
         return op;
     }
 
-    // `whole`: the bytes follow at once. Otherwise the message is held until it is finished, and no receive is taken.
-    Landing* arrive(Lane lane, Address& source, std::uint32_t tag, std::size_t size, bool whole = true) noexcept;
+    // `whole`: the bytes follow at once. Otherwise the message is held until it is finished, and no
+    // receive is taken.
+    Landing* arrive(Lane lane, Address& source, std::uint32_t tag, std::size_t size,
+                    bool whole = true) noexcept;
     void finish(Landing& landing, Status status) noexcept;
 
     // Ends the expected receives from this peer, or from one of its contexts.
@@ -109,12 +113,14 @@ class MatchQueue {
     // False: expected messages without a receive are dropped at once.
     void hold_expected(bool hold) noexcept { hold_expected_ = hold; }
 
-    // Held unexpected messages that wait for room in a multi-receive: deliver_held() when there may be some.
+    // Held unexpected messages that wait for room in a multi-receive: deliver_held() when there may
+    // be some.
     bool backlog() noexcept { return !held_unexpected_.empty() && !unexpected_.empty(); }
     bool deliverable() noexcept;
     void deliver_held() noexcept;
 
-    // A message was refused for want of room, and there is some now: the plugin shall announce it again.
+    // A message was refused for want of room, and there is some now: the plugin shall announce it
+    // again.
     bool room() noexcept { return refused_ != 0 && has_room(); }
     // A message was refused for want of memory, in this poll.
     bool starved() const noexcept { return (refused_ & kStarved) != 0; }
@@ -135,7 +141,9 @@ class MatchQueue {
         headroom_[1] = expected_headroom;
     }
 
-    bool empty() const noexcept { return posted_count_ == 0 && landing_count_ == 0; }  // no receive is posted or written
+    bool empty() const noexcept {
+        return posted_count_ == 0 && landing_count_ == 0;
+    }  // no receive is posted or written
     std::uint64_t held() const noexcept { return budget_.messages(); }
 
  private:
@@ -156,7 +164,8 @@ class MatchQueue {
     }
     void grow() noexcept;
     void deliver_held(Bucket& b, Operation& op) noexcept;
-    Held* hold(Lane lane, Address& source, std::uint32_t tag, std::size_t size, Landing::Kind kind) noexcept;
+    Held* hold(Lane lane, Address& source, std::uint32_t tag, std::size_t size,
+               Landing::Kind kind) noexcept;
     void unlink(Held& held) noexcept;
     void discard(Held* held) noexcept;
     Landing* drop() noexcept;
@@ -168,7 +177,8 @@ class MatchQueue {
         }
     }
     Landing* land(Operation& op, Address& source, std::uint32_t tag, std::size_t size) noexcept;
-    Landing* land_multi(Operation& op, Address& source, std::uint32_t tag, std::size_t size) noexcept;
+    Landing* land_multi(Operation& op, Address& source, std::uint32_t tag,
+                        std::size_t size) noexcept;
     Operation* taker() noexcept;
     static Operation* taker(Bucket& b, const Address* source, std::uint32_t tag) noexcept;
     static bool writing(Bucket& b, const Address* source, std::uint32_t tag) noexcept;
@@ -186,7 +196,8 @@ class MatchQueue {
     void drop_held(Held& oldest) noexcept;
 
     // Bits of refused_.
-    static constexpr unsigned kWhole = 1 << 0;    // a message that could have gone into a receive directly
+    static constexpr unsigned kWhole =
+        1 << 0;  // a message that could have gone into a receive directly
     static constexpr unsigned kParts = 1 << 1;    // one that cannot
     static constexpr unsigned kStarved = 1 << 2;  // for want of memory
     static constexpr unsigned kRoom = 1 << 3;     // something has been given back since
@@ -204,7 +215,8 @@ class MatchQueue {
     std::uint64_t bundle_tag_ = UINT64_MAX;  // that, no message has
     std::size_t headroom_[kLanes] = {0, 0};
     Held* spare_ = nullptr;  // with room for any message; null: not made yet, or in use
-    Landing dropped_;  // takes the place of every message that is dropped before a byte of it was written
+    Landing dropped_;  // takes the place of every message that is dropped before a byte of it was
+                       // written
     unsigned refused_ = 0;
     std::uint64_t posted_count_ = 0;
     std::uint64_t landing_count_ = 0;  // messages being written into receives

@@ -12,38 +12,45 @@
 namespace na::inline impl {
 namespace {
 
-// The core's header in front of the plugin's bytes: version, access, 2 reserved, size of the plugin's bytes, length.
+// The core's header in front of the plugin's bytes: version, access, 2 reserved, size of the
+// plugin's bytes, length.
 constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kHeader = 16;
 
 }  // namespace
 
-Memory::Memory(Class& cls) noexcept : cls_(&cls) { cls.memories_.fetch_add(1, std::memory_order_relaxed); }
+Memory::Memory(Class& cls) noexcept : cls_(&cls) {
+    cls.memories_.fetch_add(1, std::memory_order_relaxed);
+}
 
 Memory::~Memory() {
     region_.reset();
     cls_->memories_.fetch_sub(1, std::memory_order_release);
 }
 
-Result<std::unique_ptr<Memory>> Memory::create(Class& cls, std::span<const Segment> segments, Access access) {
+Result<std::unique_ptr<Memory>> Memory::create(Class& cls, std::span<const Segment> segments,
+                                               Access access) {
     if (segments.empty() || access == Access::none) {
-        return Error{Status::invalid_arg, segments.empty() ? "no memory segment given"
-                                                           : "no access given: read, write or both"};
+        return Error{Status::invalid_arg, segments.empty()
+                                              ? "no memory segment given"
+                                              : "no access given: read, write or both"};
     }
     if (segments.size() > cls.caps().max_segments) {
-        return Error{Status::invalid_arg,
-                     fmt::format("{} segments: {}+{} takes at most {} in one descriptor", segments.size(),
-                                 cls.class_name(), cls.protocol(), cls.caps().max_segments)};
+        return Error{
+            Status::invalid_arg,
+            fmt::format("{} segments: {}+{} takes at most {} in one descriptor", segments.size(),
+                        cls.class_name(), cls.protocol(), cls.caps().max_segments)};
     }
     std::uint64_t length = 0;
     for (const Segment& s : segments) {
         if (s.base == nullptr || s.length == 0 ||
             s.length > UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(s.base) ||
             s.length > UINT64_MAX - length) {
-            return Error{Status::invalid_arg,
-                         fmt::format("segment of {} bytes at {}: null, empty or past the end of the "
-                                     "address space",
-                                     s.length, s.base)};
+            return Error{
+                Status::invalid_arg,
+                fmt::format("segment of {} bytes at {}: null, empty or past the end of the "
+                            "address space",
+                            s.length, s.base)};
         }
         length += s.length;
     }
@@ -63,7 +70,8 @@ Result<std::unique_ptr<Memory>> Memory::decode(Class& cls, std::span<const std::
     const auto length = r.integer<std::uint64_t>();
     const auto encoded = r.bytes(size);
     if (!r.good()) {
-        return Error{Status::overflow, fmt::format("a memory descriptor does not fit {} bytes", bytes.size())};
+        return Error{Status::overflow,
+                     fmt::format("a memory descriptor does not fit {} bytes", bytes.size())};
     }
     if (version != kVersion || reserved != 0 || access == 0 || access > 3 || length == 0) {
         return Error{Status::protocol_error, "malformed memory descriptor"};

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory descriptors: local memory that may be registered, or a peer's memory decoded from its bytes.
+// Memory descriptors: local memory that may be registered, or a peer's memory decoded from its
+// bytes.
 //
-// Bounds and permissions are here, for all plugins: an operation that reaches Context::put or get was checked against
-// the length and access of both sides. Immutable after registration; any thread.
+// Bounds and permissions are here, for all plugins: an operation that reaches Context::put or get
+// was checked against the length and access of both sides. Immutable after registration; any
+// thread.
 #pragma once
 
 #include <atomic>
@@ -18,13 +20,15 @@ class Class;
 
 class Memory {
  public:
-    // The descriptor borrows the memory, which must stay valid until the Memory is gone. No registration yet.
-    static Result<std::unique_ptr<Memory>> create(Class& cls, std::span<const Segment> segments, Access access);
+    // The descriptor borrows the memory, which must stay valid until the Memory is gone. No
+    // registration yet.
+    static Result<std::unique_ptr<Memory>> create(Class& cls, std::span<const Segment> segments,
+                                                  Access access);
     // Untrusted bytes, at least as many as encode() wrote; more are ignored.
     static Result<std::unique_ptr<Memory>> decode(Class& cls, std::span<const std::byte> bytes);
 
-    // Makes the memory reachable. Idempotent. opnotsupported for a remote one or for device memory where the plugin has
-    // none.
+    // Makes the memory reachable. Idempotent. opnotsupported for a remote one or for device memory
+    // where the plugin has none.
     Result<plugin::Region*> register_memory(MemoryKind kind, std::uint64_t device);
     void deregister();
     // Registers as host memory if nobody has yet; null with a logged error when that fails.

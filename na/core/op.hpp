@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One reusable operation: what a plugin sees (Op), plus where it stands and how it ended.
 //
-// Allocated once by whoever posts (Class::create_op: the plugin's scratch follows the object), posted any number of
-// times, one at a time. All fields below are guarded by the lock of the Context that it is posted on, except while it is
-// idle, when they belong to the poster.
+// Allocated once by whoever posts (Class::create_op: the plugin's scratch follows the object),
+// posted any number of times, one at a time. All fields below are guarded by the lock of the
+// Context that it is posted on, except while it is idle, when they belong to the poster.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,8 @@ class Context;
 class Address;
 class Operation;
 
-// How an operation ended, in the core's terms. `source` carries one reference that the handler takes over.
+// How an operation ended, in the core's terms. `source` carries one reference that the handler
+// takes over.
 struct Outcome {
     Status status = Status::success;
     std::size_t size = 0;
@@ -27,7 +28,8 @@ struct Outcome {
     bool last = true;
 };
 
-// The core's view of a message that is being written: into a receive, into part of a multi-receive, or held back.
+// The core's view of a message that is being written: into a receive, into part of a multi-receive,
+// or held back.
 struct Landing : plugin::Arrival {
     enum class Kind : std::uint8_t { operation, multi, held, bundle, discard };
     // Named apart from the fields of Op, which Operation has too.
@@ -40,19 +42,20 @@ struct Landing : plugin::Arrival {
 
 class Operation : public Op, public Landing {
  public:
-    // Runs once per completion (multi-receive: once per message) inside the post or inside progress, with the context's
-    // lock held: it must be short, must not post, cancel or call user code. The operation is idle again (unless
-    // !outcome.last), so that storing it away for trigger is all that is left to do.
+    // Runs once per completion (multi-receive: once per message) inside the post or inside
+    // progress, with the context's lock held: it must be short, must not post, cancel or call user
+    // code. The operation is idle again (unless !outcome.last), so that storing it away for trigger
+    // is all that is left to do.
     using Handler = void (*)(Operation& op, const Outcome& outcome) noexcept;
 
     enum class State : std::uint8_t {
-        idle,     // the poster's
-        queued,   // in the retry queue of the context
-        gathered, // a send in the outbox of the context
-        bundled,  // a send that is part of a bundle with the plugin
-        matching, // a receive in the match queue
-        landing,  // a receive that a message is being written into
-        posted,   // with the plugin
+        idle,      // the poster's
+        queued,    // in the retry queue of the context
+        gathered,  // a send in the outbox of the context
+        bundled,   // a send that is part of a bundle with the plugin
+        matching,  // a receive in the match queue
+        landing,   // a receive that a message is being written into
+        posted,    // with the plugin
     };
 
     Handler handler = nullptr;
@@ -61,10 +64,12 @@ class Operation : public Op, public Landing {
     bool idle() const noexcept { return state_.load(std::memory_order_acquire) == State::idle; }
     State state() const noexcept { return state_.load(std::memory_order_relaxed); }
 
-    // Multi-receive: how many outcomes the owner can store before it gives room back. Given by the owner before the post, and
-    // through Context::add_credits after it has dealt with an outcome; messages wait while there is none. True: there was
-    // none.
-    bool add_credits(std::uint32_t n) noexcept { return credits_.fetch_add(n, std::memory_order_release) == 0; }
+    // Multi-receive: how many outcomes the owner can store before it gives room back. Given by the
+    // owner before the post, and through Context::add_credits after it has dealt with an outcome;
+    // messages wait while there is none. True: there was none.
+    bool add_credits(std::uint32_t n) noexcept {
+        return credits_.fetch_add(n, std::memory_order_release) == 0;
+    }
     std::uint32_t credits() const noexcept { return credits_.load(std::memory_order_acquire); }
 
  private:
@@ -81,14 +86,15 @@ class Operation : public Op, public Landing {
     void set_state(State s) noexcept { state_.store(s, std::memory_order_release); }
 
     std::atomic<State> state_{State::idle};
-    bool multi_ = false;           // created for multi-receive
-    bool referenced_ = false;      // a reference on address_ is held
-    Address* address_ = nullptr;     // the peer, where the operation has one
-    std::size_t used_ = 0;           // multi-receive: bytes of the buffer already given to messages
-    std::uint32_t landings_ = 0;     // multi-receive: messages being written into the buffer
-    bool exhausted_ = false;         // multi-receive: takes no further message
-    std::atomic<std::uint32_t> credits_{0};  // multi-receive: outcomes that the owner can still store
-    util::ListHook hook_;            // retry queue, match queue, outbox
+    bool multi_ = false;          // created for multi-receive
+    bool referenced_ = false;     // a reference on address_ is held
+    Address* address_ = nullptr;  // the peer, where the operation has one
+    std::size_t used_ = 0;        // multi-receive: bytes of the buffer already given to messages
+    std::uint32_t landings_ = 0;  // multi-receive: messages being written into the buffer
+    bool exhausted_ = false;      // multi-receive: takes no further message
+    std::atomic<std::uint32_t> credits_{
+        0};                // multi-receive: outcomes that the owner can still store
+    util::ListHook hook_;  // retry queue, match queue, outbox
 };
 
 }  // namespace na::inline impl

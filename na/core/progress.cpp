@@ -44,8 +44,9 @@ Status Waiter::add(int source_fd) {
     if (epoll_ctl(epoll_, EPOLL_CTL_ADD, source_fd, &event) != 0) {
         const int error = errno;
         sources_.pop_back();
-        NA_LOG_ERROR(poll, "cannot wait on descriptor {}: {}", source_fd,
-                     error == ELOOP ? "too many epoll sets within each other" : std::strerror(error));
+        NA_LOG_ERROR(
+            poll, "cannot wait on descriptor {}: {}", source_fd,
+            error == ELOOP ? "too many epoll sets within each other" : std::strerror(error));
         return status_of_errno(error);
     }
     return Status::success;
@@ -106,7 +107,9 @@ void Waiter::disarm_slow() noexcept {
     }
 }
 
-void Waiter::yield() noexcept { sched_yield(); }
+void Waiter::yield() noexcept {
+    sched_yield();
+}
 
 void Waiter::pause(std::chrono::microseconds length) noexcept {
     sleeps_.fetch_add(1, std::memory_order_relaxed);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Waiting: poll, spin for a bounded and adapting time, arm, sleep on one descriptor. Shared by NA and RPC contexts.
+// Waiting: poll, spin for a bounded and adapting time, arm, sleep on one descriptor. Shared by NA
+// and RPC contexts.
 //
-// The descriptor is an epoll set of the sources' descriptors plus an eventfd, through which other threads make a sleeper
-// look again. Several threads may drive one Waiter at a time; each sleeps for itself.
+// The descriptor is an epoll set of the sources' descriptors plus an eventfd, through which other
+// threads make a sleeper look again. Several threads may drive one Waiter at a time; each sleeps
+// for itself.
 #pragma once
 
 #include <atomic>
@@ -25,26 +27,30 @@ class Waiter {
     Status open();
     // Sleep on this too. The descriptor stays its owner's.
     Status add(int source_fd);
-    // On all that another Waiter sleeps on. Not on its descriptor: the kernel refuses sets within sets beyond a depth of five,
-    // which libraries beneath and the event loops of users need for themselves.
+    // On all that another Waiter sleeps on. Not on its descriptor: the kernel refuses sets within
+    // sets beyond a depth of five, which libraries beneath and the event loops of users need for
+    // themselves.
     Status add(const Waiter& other);
     void remove(int source_fd) noexcept;
 
-    // For sources that have no descriptor: without open(), a thread that waits sleeps for a while between polls, longer the
-    // longer nothing comes, up to a millisecond.
+    // For sources that have no descriptor: without open(), a thread that waits sleeps for a while
+    // between polls, longer the longer nothing comes, up to a millisecond.
     void nap_between_polls() noexcept { naps_ = true; }
 
     int fd() const noexcept { return epoll_; }
 
     // A thread sleeps, or is about to after its last arm(): something must be done to wake it.
     bool sleeping() const noexcept { return sleepers_.load(std::memory_order_seq_cst) != 0; }
-    // Somebody sleeps, in drive() or on fd(), on an arm() that polling by this thread has undone since.
+    // Somebody sleeps, in drive() or on fd(), on an arm() that polling by this thread has undone
+    // since.
     bool relied_on() const noexcept {
         return sleeping() || owed_.load(std::memory_order_relaxed) != nullptr;
     }
-    // Makes sleepers look again, now or at their next sleep; an external user of fd() too, when `armed`.
+    // Makes sleepers look again, now or at their next sleep; an external user of fd() too, when
+    // `armed`.
     void wake() noexcept;
-    // wake(), if there is a sleeper. What the sleeper must see has to be stored (seq_cst or before a fence) already.
+    // wake(), if there is a sleeper. What the sleeper must see has to be stored (seq_cst or before
+    // a fence) already.
     void wake_sleepers() noexcept {
         std::atomic_thread_fence(std::memory_order_seq_cst);
         if (sleepers_.load(std::memory_order_relaxed) != 0 ||
@@ -52,23 +58,27 @@ class Waiter {
             wake();
         }
     }
-    // For users who sleep on fd() themselves: from here to the next disarm() wake_sleepers() signals the descriptor.
+    // For users who sleep on fd() themselves: from here to the next disarm() wake_sleepers()
+    // signals the descriptor.
     void set_armed() noexcept { armed_.store(this_thread(), std::memory_order_seq_cst); }
-    // Before each poll, which ends the effect of an arm(). Remembers whether another thread counts on that arm().
+    // Before each poll, which ends the effect of an arm(). Remembers whether another thread counts
+    // on that arm().
     void disarm() noexcept {
         if (armed_.load(std::memory_order_relaxed) != nullptr ||
             owed_.load(std::memory_order_relaxed) != nullptr) {
             disarm_slow();
         }
     }
-    // A thread that stops polling passes its duty on: if others sleep, the sources must be armed for them, or one of
-    // them must look. drive() does it itself.
+    // A thread that stops polling passes its duty on: if others sleep, the sources must be armed
+    // for them, or one of them must look. drive() does it itself.
     template <typename Arm>
     void leave(Arm&& arm) noexcept {
         if (relied_on()) [[unlikely]] {
             const void* who = owed_.exchange(nullptr, std::memory_order_relaxed);
             if (who != nullptr) {
-                armed_.store(who, std::memory_order_seq_cst);  // it shall look itself, and take the signal back
+                armed_.store(
+                    who,
+                    std::memory_order_seq_cst);  // it shall look itself, and take the signal back
             }
             if (who != nullptr || !arm()) {
                 wake();
@@ -76,8 +86,10 @@ class Waiter {
         }
     }
 
-    // Until ready() or the timeout (ms): poll(); if nothing came, spin; arm(); sleep. Answers success or timeout.
-    //   poll():  one round of progress;  ready(): something for the caller;  arm(): safe to sleep on fd() now.
+    // Until ready() or the timeout (ms): poll(); if nothing came, spin; arm(); sleep. Answers
+    // success or timeout.
+    //   poll():  one round of progress;  ready(): something for the caller;  arm(): safe to sleep
+    //   on fd() now.
     template <typename Poll, typename Ready, typename Arm>
     Status drive(unsigned timeout_ms, Poll&& poll, Ready&& ready, Arm&& arm) {
         const Status s = drive_until(timeout_ms, poll, ready, arm);
@@ -127,13 +139,15 @@ class Waiter {
                 sleep(deadline - now);
                 learn(Clock::now() - now);
             }
-            // The last one takes the signal back: one that is only about to sleep must still find it.
+            // The last one takes the signal back: one that is only about to sleep must still find
+            // it.
             if (sleepers_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
                 drain();
             }
             poll();
             if (ready()) {
-                // There may be more than this caller takes, and a signal taken back for a sleeper who came meanwhile.
+                // There may be more than this caller takes, and a signal taken back for a sleeper
+                // who came meanwhile.
                 if (sleepers_.load(std::memory_order_seq_cst) != 0) {
                     wake();
                 }
@@ -142,8 +156,9 @@ class Waiter {
         }
     }
 
-    // Spins at most spin_ns_, which doubles after a success, halves after a failure, and jumps up after a sleep shorter than
-    // a spin could have been: a context under steady traffic stays awake, an idle one sleeps after a microsecond.
+    // Spins at most spin_ns_, which doubles after a success, halves after a failure, and jumps up
+    // after a sleep shorter than a spin could have been: a context under steady traffic stays
+    // awake, an idle one sleeps after a microsecond.
     template <typename Poll, typename Ready>
     bool spin(Clock::time_point deadline, Poll& poll, Ready& ready) {
         const auto start = Clock::now();
@@ -172,7 +187,9 @@ class Waiter {
     }
     void adapt(bool hit, std::int64_t budget) noexcept {
         const std::int64_t next = hit ? budget * 2 : budget / 2;
-        spin_ns_.store(next < kMinSpinNs ? kMinSpinNs : next > kMaxSpinNs ? kMaxSpinNs : next,
+        spin_ns_.store(next < kMinSpinNs   ? kMinSpinNs
+                       : next > kMaxSpinNs ? kMaxSpinNs
+                                           : next,
                        std::memory_order_relaxed);
     }
     // A sleep this short should have been a spin.
@@ -196,7 +213,8 @@ class Waiter {
     std::atomic<std::int64_t> spin_ns_{20'000};
     std::atomic<std::uint32_t> sleepers_{0};
     std::atomic<const void*> armed_{nullptr};  // the thread that sleeps on fd() by itself
-    std::atomic<const void*> owed_{nullptr};   // the same, after another thread's poll has disarmed it
+    std::atomic<const void*> owed_{
+        nullptr};  // the same, after another thread's poll has disarmed it
     std::atomic<std::uint64_t> sleeps_{0};
     std::atomic<std::uint64_t> wakes_{0};
 };

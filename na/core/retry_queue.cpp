@@ -47,7 +47,8 @@ Operation* RetryQueue::pop(const Address* peer) noexcept {
 
 Operation* RetryQueue::pop(const Address* peer, std::uint8_t context) noexcept {
     Queue* queue = find(peer);
-    for (Operation* op = queue == nullptr ? nullptr : queue->ops.front(); op != nullptr; op = queue->ops.next(*op)) {
+    for (Operation* op = queue == nullptr ? nullptr : queue->ops.front(); op != nullptr;
+         op = queue->ops.next(*op)) {
         if (op->target_id == context) {
             remove(*op);
             return op;

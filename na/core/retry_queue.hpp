@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operations that the plugin could not take for lack of resources: a FIFO per peer, so that no message overtakes another
-// and no peer waits for another's credits. Unbounded (the operations are the user's), allocates nothing per operation.
-// Guarded by the context's lock.
+// Operations that the plugin could not take for lack of resources: a FIFO per peer, so that no
+// message overtakes another and no peer waits for another's credits. Unbounded (the operations are
+// the user's), allocates nothing per operation. Guarded by the context's lock.
 #pragma once
 
 #include <memory>
@@ -18,15 +18,13 @@ class RetryQueue {
     std::size_t size() const noexcept { return count_; }
 
     // Whether a new operation to this peer has to wait behind others.
-    bool blocks(const Address* peer) const noexcept {
-        return count_ != 0 && find(peer) != nullptr;
-    }
+    bool blocks(const Address* peer) const noexcept { return count_ != 0 && find(peer) != nullptr; }
     // False: out of memory, not queued.
     bool push(Operation& op) noexcept;
     void remove(Operation& op) noexcept;
 
-    // Offers each peer's operations in order to `post(op)` until that answers false (still no room). `post` takes what it
-    // answers true for: the operation is out of the queue by then.
+    // Offers each peer's operations in order to `post(op)` until that answers false (still no
+    // room). `post` takes what it answers true for: the operation is out of the queue by then.
     template <typename Post>
     void drain(Post&& post) {
         for (Queue* queue = active_.front(); queue != nullptr;) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bounds-checked little-endian reading and writing of bytes that travel. A failed access makes the whole reader or writer
-// fail, so that a decoder checks once at its end; a failed reader yields zeros.
+// Bounds-checked little-endian reading and writing of bytes that travel. A failed access makes the
+// whole reader or writer fail, so that a decoder checks once at its end; a failed reader yields
+// zeros.
 #pragma once
 
 #include <bit>

@@ -14,10 +14,9 @@ namespace na::config {
 namespace {
 
 constexpr const Variable* kAll[] = {
-    &kLogLevel,     &kLogSubsys,   &kPluginPath, &kUnexpectedLimit, &kUnexpectedBytes,
-    &kMaxAddresses, &kSmAllowUids, &kSmCma,       &kUcxRma,     &kOverflowLimit,
-    &kOverflowTotal, &kUnackedLimit, &kRequestLimit,
-    &kCoalesce, &kCoalesceLimit,
+    &kLogLevel,      &kLogSubsys,    &kPluginPath,   &kUnexpectedLimit, &kUnexpectedBytes,
+    &kMaxAddresses,  &kSmAllowUids,  &kSmCma,        &kUcxRma,          &kOverflowLimit,
+    &kOverflowTotal, &kUnackedLimit, &kRequestLimit, &kCoalesce,        &kCoalesceLimit,
 };
 
 std::optional<std::uint64_t> parse(const char* text) noexcept {
@@ -32,7 +31,9 @@ std::optional<std::uint64_t> parse(const char* text) noexcept {
 
 }  // namespace
 
-std::span<const Variable* const> all() noexcept { return kAll; }
+std::span<const Variable* const> all() noexcept {
+    return kAll;
+}
 
 bool is_set(const Variable& variable) {
     const char* v = std::getenv(variable.name);
@@ -49,7 +50,8 @@ std::uint64_t number(const Variable& variable) {
     if (const auto n = parse(text.c_str())) {
         return *n;
     }
-    NA_LOG_WARNING(cls, "{}=\"{}\" is not a number: using {}", variable.name, text, variable.fallback);
+    NA_LOG_WARNING(cls, "{}=\"{}\" is not a number: using {}", variable.name, text,
+                   variable.fallback);
     return parse(variable.fallback).value_or(0);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Doubly linked list of objects that carry their own links: no allocation, removal in constant time.
-// Not thread-safe; the owner of the list guards it.
+// Doubly linked list of objects that carry their own links: no allocation, removal in constant
+// time. Not thread-safe; the owner of the list guards it.
 #pragma once
 
 #include <cassert>
@@ -15,7 +15,7 @@ struct ListHook {
 };
 
 // T has a member `ListHook T::*Hook`, reachable for the list.
-template <typename T, ListHook T::* Hook>
+template <typename T, ListHook T::*Hook>
 class IntrusiveList {
  public:
     IntrusiveList() noexcept { head_.next = head_.prev = &head_; }
@@ -58,7 +58,8 @@ class IntrusiveList {
         // The offset of the hook in T; the usual container_of, by way of a member pointer.
         alignas(T) static char probe[1] = {};
         const auto* base = reinterpret_cast<const T*>(probe);
-        const auto offset = reinterpret_cast<const char*>(&(base->*Hook)) - reinterpret_cast<const char*>(base);
+        const auto offset =
+            reinterpret_cast<const char*>(&(base->*Hook)) - reinterpret_cast<const char*>(base);
         return reinterpret_cast<T*>(reinterpret_cast<char*>(hook) - offset);
     }
 

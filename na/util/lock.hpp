@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The lock of the data path: a spin lock that can be switched off for single-threaded use, and that yields instead of
-// burning a time slice when its holder was preempted.
+// The lock of the data path: a spin lock that can be switched off for single-threaded use, and that
+// yields instead of burning a time slice when its holder was preempted.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,8 @@ inline void cpu_relax() noexcept {
 #endif
 }
 
-// Satisfies Lockable. Off: lock() and unlock() are one predictable branch each, no atomic operation.
+// Satisfies Lockable. Off: lock() and unlock() are one predictable branch each, no atomic
+// operation.
 class OptionalLock {
  public:
     explicit OptionalLock(bool enabled) noexcept : enabled_(enabled) {}

@@ -14,8 +14,8 @@ namespace na::log {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(Outlet::count_)> kOutlets = {
-    "cls", "ctx", "addr",   "op", "msg", "mem",  "rma",  "poll",
-    "plugin", "sm", "rpc", "bulk", "proc", "perf", "diag",
+    "cls",    "ctx", "addr", "op",   "msg",  "mem",  "rma",  "poll",
+    "plugin", "sm",  "rpc",  "bulk", "proc", "perf", "diag",
 };
 
 struct LevelName {
@@ -91,7 +91,7 @@ struct State {
     std::string list;  // as given, for the outlets of programs; guarded by the mutex
     std::atomic<Printer> printer{nullptr};
     std::atomic<std::FILE*> streams[3] = {nullptr, nullptr, nullptr};  // error, warning, debug
-    std::mutex mutex;  // a message is written whole
+    std::mutex mutex;                                                  // a message is written whole
 
     State() {
         if (const LevelName* l = find_level(config::value(config::kLogLevel)); l != nullptr) {
@@ -246,7 +246,9 @@ std::string_view level_name(Level level) noexcept {
     return kLevels[static_cast<std::size_t>(level)].name;
 }
 
-const std::string& last_error() noexcept { return kept(); }
+const std::string& last_error() noexcept {
+    return kept();
+}
 
 void set_last_error(std::string_view text) noexcept {
     try {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Run-time log: one line per message, by outlet and level, formatted with fmt, written whole.
 //
-// Any thread. Level and outlets come from the environment (HG_LOG_LEVEL, HG_LOG_SUBSYS) on first use and can be changed at
-// run time. The text of an error is kept per thread as well: C functions that answer NULL leave their cause there.
+// Any thread. Level and outlets come from the environment (HG_LOG_LEVEL, HG_LOG_SUBSYS) on first
+// use and can be changed at run time. The text of an error is kept per thread as well: C functions
+// that answer NULL leave their cause there.
 #pragma once
 
 #include <cstdarg>
@@ -48,7 +49,7 @@ bool set_level(std::string_view name) noexcept;
 // Comma-separated outlets, "~name" switches one off, "hg_all" all of them on.
 bool set_outlets(std::string_view list) noexcept;
 using Printer = int (*)(std::FILE* stream, const char* format, ...);
-void set_printer(Printer printer) noexcept;                         // null: fprintf
+void set_printer(Printer printer) noexcept;                           // null: fprintf
 bool set_stream(std::string_view level, std::FILE* stream) noexcept;  // null: the default one
 std::string_view level_name(Level level) noexcept;
 
@@ -70,11 +71,11 @@ void set_last_error(std::string_view text) noexcept;
 }  // namespace na::log
 
 // The arguments are evaluated only where the message goes somewhere.
-#define NA_LOG_AT(outlet, level, ...)                                                              \
-    do {                                                                                           \
-        if ((level) <= ::na::log::Level::error || ::na::log::enabled((outlet), (level))) {         \
-            ::na::log::format((outlet), (level), __FILE__, __LINE__, __func__, __VA_ARGS__);       \
-        }                                                                                          \
+#define NA_LOG_AT(outlet, level, ...)                                                        \
+    do {                                                                                     \
+        if ((level) <= ::na::log::Level::error || ::na::log::enabled((outlet), (level))) {   \
+            ::na::log::format((outlet), (level), __FILE__, __LINE__, __func__, __VA_ARGS__); \
+        }                                                                                    \
     } while (0)
 #define NA_LOG_ERROR(outlet, ...) \
     NA_LOG_AT(::na::log::Outlet::outlet, ::na::log::Level::error, __VA_ARGS__)

@@ -13,7 +13,8 @@ constexpr std::size_t kMaxLength = 1024;
 constexpr std::string_view kForm = "the form is [class+]protocol[://host], as in na+sm://name";
 
 Error malformed(std::string_view text, std::string_view what) {
-    return Error{Status::invalid_arg, fmt::format("\"{}\": {}; {}", text.substr(0, 128), what, kForm)};
+    return Error{Status::invalid_arg,
+                 fmt::format("\"{}\": {}; {}", text.substr(0, 128), what, kForm)};
 }
 
 }  // namespace

@@ -12,12 +12,12 @@ namespace na::util {
 struct Uri {
     std::string class_name;  // empty: not given
     std::string protocol;
-    std::string host;        // what follows "://", may be empty
-    bool has_host = false;   // "://" was there
+    std::string host;       // what follows "://", may be empty
+    bool has_host = false;  // "://" was there
 };
 
-// Splits the text; views nothing of it. Mercury's grammar: a bare trailing ':' counts as no host. Errors: invalid_arg
-// with what is wrong and where.
+// Splits the text; views nothing of it. Mercury's grammar: a bare trailing ':' counts as no host.
+// Errors: invalid_arg with what is wrong and where.
 Result<Uri> parse_uri(std::string_view text);
 
 }  // namespace na::util

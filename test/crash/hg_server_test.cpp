@@ -65,9 +65,9 @@ TEST_CASE("a server is killed while it serves", "[hg]") {
                 const std::uint64_t end = random.below(40);
                 const std::uint64_t turns = random.below(10);
                 const bool stopped = random.below(4) == 0;
-                INFO(to_string(setup) << ", " << to_string(kind) << ", round " << round
-                                      << ", killed after " << end << " calls and " << turns
-                                      << " turns" << (stopped ? ", stopped" : ""));
+                INFO(to_string(setup)
+                     << ", " << to_string(kind) << ", round " << round << ", killed after " << end
+                     << " calls and " << turns << " turns" << (stopped ? ", stopped" : ""));
                 HgScene scene(setup);
                 bool going = true;
                 std::uint64_t done = 0;

@@ -23,11 +23,13 @@ namespace {
 // Beyond any eager size, in several pieces of any pipeline.
 constexpr std::size_t kLong = 100'000;
 constexpr std::size_t kMemory = std::size_t{1} << 20;
-// How much of a transfer is looked at, at either end: all of it would take longer than the transfer.
+// How much of a transfer is looked at, at either end: all of it would take longer than the
+// transfer.
 constexpr std::size_t kLook = 2000;
 
 [[noreturn]] void failed(const std::string& what, hg_return_t ret) {
-    throw std::runtime_error(what + ": " + HG_Error_to_string(ret) + " (" + HG_Get_last_error() + ")");
+    throw std::runtime_error(what + ": " + HG_Error_to_string(ret) + " (" + HG_Get_last_error() +
+                             ")");
 }
 void check(hg_return_t ret, const char* what) {
     if (ret != HG_SUCCESS) {
@@ -49,7 +51,8 @@ hg_return_t proc_payload(hg_proc_t proc, void* data) {
         }
         p.data.resize(bytes);
     }
-    if (const hg_return_t ret = hg_proc_bytes(proc, p.data.data(), p.data.size()); ret != HG_SUCCESS) {
+    if (const hg_return_t ret = hg_proc_bytes(proc, p.data.data(), p.data.size());
+        ret != HG_SUCCESS) {
         return ret;
     }
     return hg_proc_hg_bulk_t(proc, &p.memory);
@@ -239,8 +242,12 @@ void HgSide::serve(hg_handle_t handle) {
     Payload out;
     out.number = in.number + 1;
     switch (kind) {
-        case Kind::echo: respond(handle, out); break;
-        case Kind::hold: held_.emplace_back(handle, in.number); break;
+        case Kind::echo:
+            respond(handle, out);
+            break;
+        case Kind::hold:
+            held_.emplace_back(handle, in.number);
+            break;
         case Kind::input:
             PARTY_REQUIRE(in.data.size() == in.size);
             PARTY_REQUIRE(support::mismatch(in.data, in.number) == -1);
@@ -250,8 +257,12 @@ void HgSide::serve(hg_handle_t handle) {
             out.data = support::payload(in.size, in.number);
             respond(handle, out);
             break;
-        case Kind::pull: transfer(handle, in, HG_BULK_PULL); break;
-        case Kind::push: transfer(handle, in, HG_BULK_PUSH); break;
+        case Kind::pull:
+            transfer(handle, in, HG_BULK_PULL);
+            break;
+        case Kind::push:
+            transfer(handle, in, HG_BULK_PUSH);
+            break;
         case Kind::note:
         case Kind::long_note:
             PARTY_REQUIRE(support::mismatch(in.data, in.number) == -1);
@@ -320,8 +331,7 @@ void HgSide::transferred(Transfer& t, hg_return_t ret) {
 }
 
 void HgSide::respond(hg_handle_t handle, const Payload& out) {
-    const hg_return_t ret =
-        HG_Respond(handle, on_responded, this, const_cast<Payload*>(&out));
+    const hg_return_t ret = HG_Respond(handle, on_responded, this, const_cast<Payload*>(&out));
     if (ret == HG_SUCCESS) {
         ++pending_;
     } else if (ret != HG_HOSTUNREACH) {
@@ -349,18 +359,24 @@ void HgSide::release() {
 
 // --- Call ----------------------------------------------------------------------------------------
 
-Call::Call(HgSide& side, hg_addr_t to, Kind kind_, std::uint64_t number) : kind(kind_), side_(side) {
+Call::Call(HgSide& side, hg_addr_t to, Kind kind_, std::uint64_t number)
+    : kind(kind_), side_(side) {
     in_.number = number;
     switch (kind) {
         case Kind::echo:
-        case Kind::hold: break;
-        case Kind::note: in_.data = support::payload(number % 100, number); break;
+        case Kind::hold:
+            break;
+        case Kind::note:
+            in_.data = support::payload(number % 100, number);
+            break;
         case Kind::input:
         case Kind::long_note:
             in_.size = kLong + number % 1000;
             in_.data = support::payload(in_.size, number);
             break;
-        case Kind::output: in_.size = kLong + number % 1000; break;
+        case Kind::output:
+            in_.size = kLong + number % 1000;
+            break;
         case Kind::pull:
         case Kind::push: {
             hg_size_t size = in_.size = kMemory + number % 1000;

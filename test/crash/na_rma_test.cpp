@@ -24,9 +24,7 @@ class Pages {
         : base_(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
         PARTY_REQUIRE(base_ != MAP_FAILED);
     }
-    ~Pages() {
-        munmap(base_, kBytes);
-    }
+    ~Pages() { munmap(base_, kBytes); }
     Pages(const Pages&) = delete;
     Pages& operator=(const Pages&) = delete;
     std::span<std::byte> bytes() const noexcept { return {static_cast<std::byte*>(base_), kBytes}; }
@@ -35,7 +33,8 @@ class Pages {
     void* base_;
 };
 
-void post(NaOp& op, bool put, const MemoryHandle& local, const MemoryHandle& remote, na_addr_t* to) {
+void post(NaOp& op, bool put, const MemoryHandle& local, const MemoryHandle& remote,
+          na_addr_t* to) {
     const na_return_t ret = put ? op.put(local.get(), remote.get(), kBytes, to)
                                 : op.get(local.get(), remote.get(), kBytes, to);
     PARTY_REQUIRE(ret == NA_SUCCESS || ret == NA_HOSTUNREACH);
@@ -110,25 +109,26 @@ TEST_CASE("a peer is killed in the middle of its puts and gets of our memory", "
         return;
     }
     for_all_setups([&](const Setup& setup, bool put, std::uint64_t turns) {
-        NaScene scene(setup, {.waiting = setup.waiting}, [=](NaSide& side, Link& link, na_addr_t* survivor) {
-            const Pages pages;
-            const MemoryHandle local(side, pages.bytes());
-            const MemoryHandle remote(side, link.take());
-            NaOps ops;
-            for (int i = 0; i < 2; ++i) {
-                ops.push_back(std::make_unique<NaOp>(side));
-                ops.back()->then = [&](NaOp& op) {
-                    PARTY_REQUIRE(op.ret == NA_SUCCESS);
-                    post(op, put, local, remote, survivor);
-                };
-                post(*ops.back(), put, local, remote, survivor);
-            }
-            side.turn();
-            link.put("begun");
-            for (;;) {
-                side.turn(100);
-            }
-        });
+        NaScene scene(setup, {.waiting = setup.waiting},
+                      [=](NaSide& side, Link& link, na_addr_t* survivor) {
+                          const Pages pages;
+                          const MemoryHandle local(side, pages.bytes());
+                          const MemoryHandle remote(side, link.take());
+                          NaOps ops;
+                          for (int i = 0; i < 2; ++i) {
+                              ops.push_back(std::make_unique<NaOp>(side));
+                              ops.back()->then = [&](NaOp& op) {
+                                  PARTY_REQUIRE(op.ret == NA_SUCCESS);
+                                  post(op, put, local, remote, survivor);
+                              };
+                              post(*ops.back(), put, local, remote, survivor);
+                          }
+                          side.turn();
+                          link.put("begun");
+                          for (;;) {
+                              side.turn(100);
+                          }
+                      });
         {
             const Pages pages;
             const MemoryHandle memory(scene.side(), pages.bytes());

@@ -137,7 +137,8 @@ bool endpoints_are_files() {
 std::vector<std::string> abstract_sockets(pid_t process) {
     std::vector<std::string> found = abstract_sockets(std::to_string(process));
     const std::string own = fmt::format("/{}-", process);
-    std::erase_if(found, [&](const std::string& name) { return name.find(own) == std::string::npos; });
+    std::erase_if(found,
+                  [&](const std::string& name) { return name.find(own) == std::string::npos; });
     return found;
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the data path costs besides instructions: two processes, one RPC at a time over na+sm, both polling. After a warm-up
-// neither side may allocate or take a mutex. The number of system calls is for strace to count (syscalls.sh runs this program
-// with two counts of calls and compares).
+// What the data path costs besides instructions: two processes, one RPC at a time over na+sm, both
+// polling. After a warm-up neither side may allocate or take a mutex. The number of system calls is
+// for strace to count (syscalls.sh runs this program with two counts of calls and compares).
 //
 //   rpc_path CALLS [IN_FLIGHT]     0: fine, 1: not, 77: no sm here
 //
-// With several in flight, whose callbacks forward again, messages leave together where HG_COALESCE says so.
+// With several in flight, whose callbacks forward again, messages leave together where HG_COALESCE
+// says so.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -21,7 +22,8 @@
 #include "mercury.h"
 #include "mercury_proc.h"
 
-// --- interposed: counted, then passed on -----------------------------------------------------------------------------
+// --- interposed: counted, then passed on
+// -----------------------------------------------------------------------------
 
 namespace {
 std::atomic<std::uint64_t> g_allocations{0};
@@ -72,7 +74,9 @@ struct Used {
     std::uint64_t allocations = 0;
     std::uint64_t mutexes = 0;
 };
-Used used() { return {g_allocations.load(), g_mutexes.load()}; }
+Used used() {
+    return {g_allocations.load(), g_mutexes.load()};
+}
 
 struct Side {
     hg_class_t* cls = nullptr;
@@ -132,7 +136,8 @@ bool clean(const char* side, const Used& before, const Used& after, unsigned lon
     const std::uint64_t allocations = after.allocations - before.allocations;
     const std::uint64_t mutexes = after.mutexes - before.mutexes;
     std::printf("%s: %llu allocations, %llu mutexes in %lu calls\n", side,
-                static_cast<unsigned long long>(allocations), static_cast<unsigned long long>(mutexes), calls);
+                static_cast<unsigned long long>(allocations),
+                static_cast<unsigned long long>(mutexes), calls);
     return allocations == 0 && mutexes == 0;
 }
 
@@ -284,7 +289,8 @@ int run(const char* server, unsigned long calls, unsigned in_flight) {
 
 int main(int argc, char** argv) {
     const unsigned long calls = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 20000;
-    const unsigned in_flight = argc > 2 ? static_cast<unsigned>(std::strtoul(argv[2], nullptr, 10)) : 1;
+    const unsigned in_flight =
+        argc > 2 ? static_cast<unsigned>(std::strtoul(argv[2], nullptr, 10)) : 1;
     alarm(60);
     int pipe_fds[2];
     if (pipe(pipe_fds) != 0) {

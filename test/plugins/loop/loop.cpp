@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The reference transport: endpoints of one process exchange messages through mailboxes. Read it first: it does all that
-// the contract (include/na/plugin.hpp) asks, in the plainest way. Class "loop", protocol "loop", addresses
-// `loop://<name>`; without a name a number is taken.
+// The reference transport: endpoints of one process exchange messages through mailboxes. Read it
+// first: it does all that the contract (include/na/plugin.hpp) asks, in the plainest way. Class
+// "loop", protocol "loop", addresses `loop://<name>`; without a name a number is taken.
 //
-// Messages up to kInstant bytes complete on posting; longer ones when the receiver has taken them, so that users meet both.
-// A mailbox holds kCredits messages of each sender: beyond that posts are answered `again`.
+// Messages up to kInstant bytes complete on posting; longer ones when the receiver has taken them,
+// so that users meet both. A mailbox holds kCredits messages of each sender: beyond that posts are
+// answered `again`.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -43,14 +44,16 @@ struct Message {
     Op* op = nullptr;                 // the sender's operation
 };
 
-// Where other endpoints leave things for one context. Shared, so that a sender never meets a dangling one.
+// Where other endpoints leave things for one context. Shared, so that a sender never meets a
+// dangling one.
 struct Mailbox {
     std::mutex mutex;
-    // Per sender, whom a message that the core refuses holds up, and nobody else. Only the owner removes queues.
+    // Per sender, whom a message that the core refuses holds up, and nobody else. Only the owner
+    // removes queues.
     std::array<std::map<std::string, std::deque<Message>>, kLanes> lanes;
-    bool fresh = false;                                    // messages that the owner has not tried to deliver yet
-    std::deque<std::pair<Op*, Status>> ended;              // operations of the owner
-    std::deque<std::string> lost;                          // addresses that closed
+    bool fresh = false;  // messages that the owner has not tried to deliver yet
+    std::deque<std::pair<Op*, Status>> ended;             // operations of the owner
+    std::deque<std::string> lost;                         // addresses that closed
     std::vector<std::shared_ptr<Mailbox>> out_of_credit;  // to be signalled when there is room
     bool closed = false;
     bool armed = false;
@@ -137,8 +140,8 @@ World& world() {
 }
 
 // Copies between a range of segments and plain memory.
-void copy_segments(const std::vector<Segment>& segments, std::uint64_t offset, std::byte* memory, std::size_t length,
-                   bool out) {
+void copy_segments(const std::vector<Segment>& segments, std::uint64_t offset, std::byte* memory,
+                   std::size_t length, bool out) {
     for (const Segment& s : segments) {
         if (offset >= s.length) {
             offset -= s.length;
@@ -162,7 +165,8 @@ class Context final : public plugin::Context {
     ~Context() override;
 
     Posted send(Op& op) override {
-        const std::shared_ptr<Mailbox> box = world().find(static_cast<Peer*>(op.peer)->address(), op.target_id);
+        const std::shared_ptr<Mailbox> box =
+            world().find(static_cast<Peer*>(op.peer)->address(), op.target_id);
         if (box == nullptr) {
             return Posted::failed(Status::hostunreach);
         }
@@ -199,7 +203,8 @@ class Context final : public plugin::Context {
         if (const auto box = world().find(static_cast<Peer*>(op.peer)->address(), op.target_id)) {
             std::unique_lock guard(box->mutex);
             auto& queue = box->lanes[static_cast<std::size_t>(op.lane())][address_];
-            const auto it = std::find_if(queue.begin(), queue.end(), [&](const Message& m) { return m.op == &op; });
+            const auto it = std::find_if(queue.begin(), queue.end(),
+                                         [&](const Message& m) { return m.op == &op; });
             if (it != queue.end()) {
                 queue.erase(it);
                 guard.unlock();
@@ -313,11 +318,14 @@ class Context final : public plugin::Context {
             const auto& local = static_cast<Region*>(op.local)->segments;
             const auto& remote = it->second->segments;
             // The core has checked what the descriptor claims: here against what it stands for.
-            if (!it->second->permits(put ? Access::write : Access::read, op.remote_offset, op.length)) {
+            if (!it->second->permits(put ? Access::write : Access::read, op.remote_offset,
+                                     op.length)) {
                 return Posted::failed(Status::permission);
             }
-            copy_segments(put ? local : remote, put ? op.local_offset : op.remote_offset, staging.data(), op.length, true);
-            copy_segments(put ? remote : local, put ? op.remote_offset : op.local_offset, staging.data(), op.length, false);
+            copy_segments(put ? local : remote, put ? op.local_offset : op.remote_offset,
+                          staging.data(), op.length, true);
+            copy_segments(put ? remote : local, put ? op.remote_offset : op.local_offset,
+                          staging.data(), op.length, false);
         }
         const std::lock_guard guard(box_->mutex);
         box_->ended.emplace_back(&op, Status::success);
@@ -393,29 +401,36 @@ class Domain final : public plugin::Domain {
     std::string self_uri() const override { return std::string(kScheme) + address_; }
 
     Result<std::unique_ptr<plugin::Peer>> connect(std::string_view uri) override {
-        if (!uri.starts_with(kScheme) || uri.size() == kScheme.size() || uri.size() - kScheme.size() > kMaxName) {
-            return Error{Status::invalid_arg,
-                         fmt::format("\"{}\" is no address of this transport: {}<name of up to {} characters>", uri, kScheme,
-                                     kMaxName)};
+        if (!uri.starts_with(kScheme) || uri.size() == kScheme.size() ||
+            uri.size() - kScheme.size() > kMaxName) {
+            return Error{
+                Status::invalid_arg,
+                fmt::format(
+                    "\"{}\" is no address of this transport: {}<name of up to {} characters>", uri,
+                    kScheme, kMaxName)};
         }
         return std::unique_ptr<plugin::Peer>(new Peer(std::string(uri.substr(kScheme.size()))));
     }
-    Result<std::unique_ptr<plugin::Peer>> decode_peer(std::span<const std::byte> identity) override {
+    Result<std::unique_ptr<plugin::Peer>> decode_peer(
+        std::span<const std::byte> identity) override {
         if (identity.empty() || identity.size() > kMaxName) {
             return Error{Status::protocol_error, "malformed address"};
         }
         return std::unique_ptr<plugin::Peer>(
             new Peer(std::string(reinterpret_cast<const char*>(identity.data()), identity.size())));
     }
-    Result<std::unique_ptr<plugin::Region>> register_memory(std::span<const Segment> segments, Access access,
-                                                            MemoryKind, std::uint64_t) override {
+    Result<std::unique_ptr<plugin::Region>> register_memory(std::span<const Segment> segments,
+                                                            Access access, MemoryKind,
+                                                            std::uint64_t) override {
         World& w = world();
         const std::lock_guard guard(w.mutex);
-        auto region = std::make_unique<Region>(this, w.next++, std::vector<Segment>(segments.begin(), segments.end()), access);
+        auto region = std::make_unique<Region>(
+            this, w.next++, std::vector<Segment>(segments.begin(), segments.end()), access);
         w.regions[region->key()] = region.get();
         return std::unique_ptr<plugin::Region>(std::move(region));
     }
-    Result<std::unique_ptr<plugin::Region>> decode_region(std::span<const std::byte> encoded, std::uint64_t) override {
+    Result<std::unique_ptr<plugin::Region>> decode_region(std::span<const std::byte> encoded,
+                                                          std::uint64_t) override {
         std::uint64_t key = 0;
         if (encoded.size() != sizeof key) {
             return Error{Status::protocol_error, "malformed region"};
@@ -423,7 +438,8 @@ class Domain final : public plugin::Domain {
         std::memcpy(&key, encoded.data(), sizeof key);
         return std::unique_ptr<plugin::Region>(new Region(nullptr, key, {}, Access::none));
     }
-    Result<std::unique_ptr<plugin::Context>> open_context(std::uint8_t id, plugin::Sink& sink) override {
+    Result<std::unique_ptr<plugin::Context>> open_context(std::uint8_t id,
+                                                          plugin::Sink& sink) override {
         if (world().find(address_, id) != nullptr) {
             return Error{Status::exist, fmt::format("context {} exists already", id)};
         }
@@ -448,10 +464,12 @@ class Plugin final : public plugin::Plugin {
     std::vector<plugin::ProtocolInfo> protocols() override { return {{"loop", "memory"}}; }
     Result<std::unique_ptr<plugin::Domain>> open(const plugin::OpenSpec& spec) override {
         if (spec.protocol != "loop") {
-            return Error{Status::protonosupport, fmt::format("class loop has no protocol \"{}\": use loop", spec.protocol)};
+            return Error{Status::protonosupport,
+                         fmt::format("class loop has no protocol \"{}\": use loop", spec.protocol)};
         }
         if (spec.host.size() > kMaxName) {
-            return Error{Status::invalid_arg, fmt::format("a name of {} characters: {} at most", spec.host.size(), kMaxName)};
+            return Error{Status::invalid_arg, fmt::format("a name of {} characters: {} at most",
+                                                          spec.host.size(), kMaxName)};
         }
         World& w = world();
         const std::lock_guard guard(w.mutex);
@@ -471,5 +489,7 @@ class Plugin final : public plugin::Plugin {
 extern "C" const na::plugin::Entry na_plugin_entry;
 const na::plugin::Entry na_plugin_entry = {
     .name = "loop",
-    .create = []() -> std::unique_ptr<na::plugin::Plugin> { return std::make_unique<na::loop::Plugin>(); },
+    .create = []() -> std::unique_ptr<na::plugin::Plugin> {
+        return std::make_unique<na::loop::Plugin>();
+    },
 };

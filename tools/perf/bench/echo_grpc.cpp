@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <grpcpp/grpcpp.h>
 
-#include "../processes.hpp"
 #include <echo.grpc.pb.h>  // generated
+#include "../processes.hpp"
 #include "echo.hpp"
 
 namespace {
