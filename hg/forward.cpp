@@ -199,15 +199,16 @@ Status Handle::forward(std::size_t payload, const Callback& callback, Block* bey
     callback_ = callback;
     sent_ =
         beyond != nullptr ? beyond_size : payload - std::min(payload, cls.offset(Lane::unexpected));
-    looped_ = to_self_ && Loopback::wanted(*this);
-    if (more && looped_) [[unlikely]] {
+    const bool looped = to_self_ && Loopback::wanted(*this);
+    looped_.store(looped, std::memory_order_relaxed);
+    if (more && looped) [[unlikely]] {
         unclaim();
         return Status::opnotsupported;
     }
     std::uint8_t flags = one_way ? wire::kOneWay : 0;
     flags |= more ? wire::kMoreData : 0;
     flags |= cls.checksum_flags();
-    if (beyond != nullptr && !looped_) [[unlikely]] {
+    if (beyond != nullptr && !looped) [[unlikely]] {
         const Status s = write_overflow(input_space(), payload, *beyond, beyond_size, payload);
         if (!ok(s)) {
             unclaim();
@@ -217,7 +218,7 @@ Status Handle::forward(std::size_t payload, const Callback& callback, Block* bey
     }
     ref();
     Status s;
-    if (looped_) [[unlikely]] {
+    if (looped) [[unlikely]] {
         s = Loopback::forward(*this, payload, beyond, beyond_size);
     } else {
         input_block_ = beyond;

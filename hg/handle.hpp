@@ -321,7 +321,7 @@ class Handle : private Completion {
         status_.store(na::Status::success, std::memory_order_relaxed);
         cancel_asked_.store(false, std::memory_order_relaxed);
         ack_.store(Ack::none, std::memory_order_relaxed);
-        looped_ = false;
+        looped_.store(false, std::memory_order_relaxed);
         ack_wanted_ = false;
         more_wanted_ = false;
         request_sent_ = false;
@@ -438,7 +438,9 @@ class Handle : private Completion {
     bool rejected_ = false;      // counted in Context::rejecting_
     bool abandoned_ = false;     // target: the user gave it up without a response
     // Cleared for each RPC.
-    bool looped_ = false;       // to oneself, not over the transport
+    // To oneself, not over the transport. Who cancels late may look when it is another RPC's
+    // already.
+    std::atomic<bool> looped_{false};
     bool ack_wanted_ = false;   // origin: the response is beyond the eager size
     bool more_wanted_ = false;  // origin: the program has to fetch what belongs to the response
     bool request_sent_ = false;

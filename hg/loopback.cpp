@@ -43,7 +43,7 @@ Status Loopback::forward(Handle& origin, std::size_t payload, Block* beyond,
     const bool runs = t.registration_ != nullptr && t.registration_->functions().invoke != nullptr;
     const Status refused = t.registration_ == nullptr ? Status::noentry : Status::invalid_arg;
     t.target_ = true;
-    t.looped_ = true;
+    t.looped_.store(true, std::memory_order_relaxed);
     t.one_way_ = origin.one_way_;
     t.info_.id = origin.info_.id;
     t.info_.context_id = context.id();

@@ -16,7 +16,7 @@ using na::Status;
 [[gnu::always_inline]] inline bool Handle::post_now() noexcept {
     Context& context = *info_.context;
     target_ = true;
-    looped_ = false;
+    looped_.store(false, std::memory_order_relaxed);
     kit_->recv->handler = &Handle::on_request;
     Status s = Status::canceled;
     {
