@@ -61,6 +61,17 @@ class Operation : public Op, public Landing {
     Handler handler = nullptr;
     void* owner = nullptr;  // for the handler
 
+    // Fills in a receive of unexpected messages.
+    void from_anybody(OpKind what, void* where, std::size_t bytes,
+                      plugin::Region* registered) noexcept {
+        kind = what;
+        buffer = where;
+        length = bytes;
+        local = registered;
+        peer = nullptr;
+        address_ = nullptr;
+    }
+
     bool idle() const noexcept { return state_.load(std::memory_order_acquire) == State::idle; }
     State state() const noexcept { return state_.load(std::memory_order_relaxed); }
 

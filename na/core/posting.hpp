@@ -88,12 +88,7 @@ class Posting {
                            plugin::Region* registered) noexcept {
         Context& c = context_;
         assert(op.idle() && buffer != nullptr);
-        op.kind = OpKind::recv_unexpected;
-        op.buffer = buffer;
-        op.length = size;
-        op.local = registered;
-        op.peer = nullptr;
-        op.address_ = nullptr;
+        op.from_anybody(OpKind::recv_unexpected, buffer, size, registered);
         if (!c.matched_here_) [[unlikely]] {
             return c.receive_unexpected(op);
         }
