@@ -107,27 +107,7 @@ struct Open {
     std::uint32_t cookie = 0;
 };
 
-class Input {
- public:
-    Input(const std::uint8_t* data, std::size_t size)
-        : left_(reinterpret_cast<const std::byte*>(data), size) {}
-    bool empty() const { return left_.empty(); }
-    std::span<const std::byte> take(std::size_t n) {
-        const auto out = left_.first(std::min(n, left_.size()));
-        left_ = left_.subspan(out.size());
-        return out;
-    }
-    template <typename T>
-    T integer() {
-        T value{};
-        const auto from = take(sizeof value);
-        std::memcpy(&value, from.data(), from.size());
-        return value;
-    }
-
- private:
-    std::span<const std::byte> left_;
-};
+using fuzz::Input;
 
 std::size_t copy(std::span<const std::byte> from, std::span<std::byte> to) {
     const std::size_t n = std::min(from.size(), to.size());
@@ -189,8 +169,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
         for (std::size_t n = 0; n < kMaxMessages && !input.empty(); ++n) {
             const auto kind = static_cast<std::uint8_t>(input.integer<std::uint8_t>() % 4);
             const auto bytes = input.take(input.integer<std::uint16_t>());
-            speak(*stranger, open, kind,
-                  Input(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()));
+            speak(*stranger, open, kind, Input(bytes));
         }
     }
     stranger.reset();

@@ -22,26 +22,7 @@ namespace {
 
 using namespace session_test;
 
-class Input {
- public:
-    explicit Input(std::span<const std::byte> bytes) : left_(bytes) {}
-    bool empty() const { return left_.empty(); }
-    std::span<const std::byte> take(std::size_t n) {
-        const auto out = left_.first(std::min(n, left_.size()));
-        left_ = left_.subspan(out.size());
-        return out;
-    }
-    template <typename T>
-    T integer() {
-        T value{};
-        const auto from = take(sizeof value);
-        std::memcpy(&value, from.data(), from.size());
-        return value;
-    }
-
- private:
-    std::span<const std::byte> left_;
-};
+using fuzz::Input;
 
 struct Scene {
     Scene() : context(net, 1000), honest(net, 2000), stranger(net, 3000) {}
@@ -166,7 +147,7 @@ struct Scene {
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    Input input({reinterpret_cast<const std::byte*>(data), size});
+    Input input(data, size);
     Scene scene;
     for (int steps = 0; steps < 64 && !input.empty(); ++steps) {
         const auto what = static_cast<std::uint8_t>(input.integer<std::uint8_t>() % 5);

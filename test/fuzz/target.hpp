@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <span>
 
 #include "na.h"
 
@@ -27,5 +29,31 @@ inline void require(bool condition, const char* what) {
         std::abort();
     }
 }
+
+// An input, from its beginning. What is beyond its end is zero.
+class Input {
+ public:
+    explicit Input(std::span<const std::byte> bytes) : left_(bytes) {}
+    Input(const std::uint8_t* data, std::size_t size)
+        : Input({reinterpret_cast<const std::byte*>(data), size}) {}
+    bool empty() const { return left_.empty(); }
+    std::span<const std::byte> take(std::size_t n) {
+        const auto out = left_.first(n < left_.size() ? n : left_.size());
+        left_ = left_.subspan(out.size());
+        return out;
+    }
+    template <typename T>
+    T integer() {
+        T value{};
+        const auto from = take(sizeof value);
+        if (!from.empty()) {
+            std::memcpy(&value, from.data(), from.size());
+        }
+        return value;
+    }
+
+ private:
+    std::span<const std::byte> left_;
+};
 
 }  // namespace fuzz
