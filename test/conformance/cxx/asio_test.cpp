@@ -21,6 +21,7 @@
 
 #include "conformance/cxx/scene.hpp"
 #include "hg/asio.hpp"
+#include "support/allocations.hpp"
 
 using namespace cxxtest;
 using namespace std::chrono_literals;
@@ -202,10 +203,10 @@ TEST_CASE("calls with a token allocate nothing in the long run") {
     const auto count = [&](auto&& first) {
         left = kRounds;
         loop.io.restart();
-        const std::size_t before = allocations();
+        const std::size_t before = support::allocations();
         first();
         loop.io.run();
-        return allocations() - before;
+        return support::allocations() - before;
     };
     struct Again {  // a callback that makes the next call
         void (*call)(Again);

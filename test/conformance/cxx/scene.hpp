@@ -28,9 +28,6 @@ inline constexpr hg::OneWay<void(std::string)> note{"note"};
 inline constexpr hg::Rpc<std::string(std::string_view)> shout{"shout"};
 inline constexpr hg::Rpc<std::string_view(int)> word{"word"};
 
-// Of this process, by operator new, until now.
-std::size_t allocations();
-
 // Two engines, each with its own thread unless told otherwise.
 struct Pair {
     explicit Pair(hg::EngineOptions server_options = {}, hg::EngineOptions client_options = {})

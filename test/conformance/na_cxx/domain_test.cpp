@@ -10,6 +10,7 @@
 
 #include "na.h"
 #include "side.hpp"
+#include "support/allocations.hpp"
 
 using namespace cxx_test;
 using namespace std::chrono_literals;
@@ -25,31 +26,6 @@ Quiet::~Quiet() {
 }
 
 }  // namespace cxx_test
-
-// Every allocation of this process by C++.
-namespace {
-std::atomic<std::size_t> allocations{0};
-}
-void* operator new(std::size_t size) {
-    ++allocations;
-    if (void* p = std::malloc(size)) {
-        return p;
-    }
-    throw std::bad_alloc();
-}
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-    ++allocations;
-    return std::malloc(size);
-}
-void operator delete(void* p, const std::nothrow_t&) noexcept {
-    std::free(p);
-}
-void operator delete(void* p) noexcept {
-    std::free(p);
-}
-void operator delete(void* p, std::size_t) noexcept {
-    std::free(p);
-}
 
 TEST_CASE("opening what is not there", "[cxx][domain]") {
     const Quiet quiet;
@@ -233,12 +209,12 @@ TEST_CASE("posts and callbacks allocate nothing", "[cxx][cost]") {
     for (int i = 0; i < 100; ++i) {  // connections, pools
         REQUIRE(round());
     }
-    const std::size_t before = allocations;
+    const std::size_t before = support::allocations();
     bool good = true;
     for (int i = 0; i < 200 && good; ++i) {
         good = round();
     }
-    const std::size_t made = allocations - before;
+    const std::size_t made = support::allocations() - before;
     REQUIRE(good);
     INFO(made << " allocations in 200 rounds");
     // Nothing per round; a pool of the transport's may grow once in a while.

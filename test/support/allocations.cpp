@@ -5,13 +5,13 @@
 #include <cstdlib>
 #include <new>
 
-#include "conformance/cxx/scene.hpp"
+#include "support/allocations.hpp"
 
 namespace {
 std::atomic<std::size_t> made{0};
 }
 
-std::size_t cxxtest::allocations() {
+std::size_t support::allocations() {
     return made;
 }
 
