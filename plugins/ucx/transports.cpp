@@ -75,13 +75,6 @@ bool covers(std::string_view member, std::string_view transport) {
     return false;
 }
 
-std::string upper(std::string text) {
-    for (char& c : text) {
-        c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-    }
-    return text;
-}
-
 // With the transport's name in front, as newer versions have it; with that of the table of settings
 // that it shares with others (1.13), or alone.
 std::string key_of(void* config, const std::string& transport, const char* setting,
@@ -95,14 +88,19 @@ std::string key_of(void* config, const std::string& transport, const char* setti
     return {};
 }
 
-std::string errors_key(uct_md_h domain, const char* transport) {
+Transport transport_of(uct_md_h domain, const uct_tl_resource_desc_t& r, std::string family_key) {
+    Transport t;
+    t.name = r.tl_name;
+    t.device = r.dev_name;
+    t.family_key = std::move(family_key);
     uct_iface_config_t* config = nullptr;
-    if (uct_md_iface_config_read(domain, transport, nullptr, nullptr, &config) != UCS_OK) {
-        return {};
+    if (uct_md_iface_config_read(domain, r.tl_name, nullptr, nullptr, &config) == UCS_OK) {
+        t.errors_key = key_of(config, t.name, "ERROR_HANDLING", "y");
+        t.gather_key = key_of(config, t.name, "MAX_IOV", "0");
+        t.segment_key = key_of(config, t.name, "TX_SEG_SIZE", "8kb");
+        uct_config_release(config);
     }
-    std::string key = key_of(config, transport, "ERROR_HANDLING", "y");
-    uct_config_release(config);
-    return key;
+    return t;
 }
 
 void query_domain(uct_component_h component, const char* name, std::vector<Transport>& found) {
@@ -121,7 +119,7 @@ void query_domain(uct_component_h component, const char* name, std::vector<Trans
     unsigned count = 0;
     if (uct_md_query_tl_resources(domain, &list, &count) == UCS_OK) {
         for (const uct_tl_resource_desc_t& r : std::span(list, count)) {
-            found.push_back({r.tl_name, r.dev_name, errors_key(domain, r.tl_name), family_key});
+            found.push_back(transport_of(domain, r, family_key));
         }
         uct_release_tl_resource_list(list);
     }
@@ -156,6 +154,13 @@ std::vector<Transport> query() {
 }
 
 }  // namespace
+
+std::string upper(std::string text) {
+    for (char& c : text) {
+        c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    }
+    return text;
+}
 
 const std::vector<Transport>& transports_here() {
     static const std::vector<Transport> kFound = query();

@@ -16,9 +16,14 @@ struct Transport {
     std::string device;
     // What ucp_config_modify() calls settings of it, which differs between versions of UCX; empty:
     // it has none.
-    std::string errors_key;  // UCX_<NAME>_ERROR_HANDLING
-    std::string family_key;  // UCX_<NAME>_AF_PRIO
+    std::string errors_key;   // UCX_<NAME>_ERROR_HANDLING
+    std::string family_key;   // UCX_<NAME>_AF_PRIO
+    std::string gather_key;   // UCX_<NAME>_MAX_IOV
+    std::string segment_key;  // UCX_<NAME>_TX_SEG_SIZE
 };
+
+// As UCX's variables name a transport.
+std::string upper(std::string name);
 
 // What UCX finds here; asks it once.
 const std::vector<Transport>& transports_here();
