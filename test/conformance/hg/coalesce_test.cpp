@@ -148,9 +148,14 @@ TEST_CASE("sizes up to the limit leave together, others alone", "[coalesce]") {
     Gathering g;
     for (const std::size_t size : {100U, 250U, 260U, 261U, 300U, 2000U}) {
         const auto before = core(g.pair.a).counters().bundles_sent;
-        run_rounds(g.pair.a, g.pair.b, g.pair.to_b, 8, 5, size);
+        const auto together = [&] { return core(g.pair.a).counters().bundles_sent != before; };
         // 24 of the header, 16 of the blob.
-        CHECK((core(g.pair.a).counters().bundles_sent != before) == (24 + 16 + size <= 300));
+        const bool fits = 24 + 16 + size <= 300;
+        // What a transport has no room for at the moment leaves alone, which fault+ makes up.
+        for (unsigned i = 0; i < 20 && !together(); ++i) {
+            run_rounds(g.pair.a, g.pair.b, g.pair.to_b, 8, 5, size);
+        }
+        CHECK(together() == fits);
     }
 }
 
