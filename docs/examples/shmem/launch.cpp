@@ -36,6 +36,30 @@ void tell(const Process& p, const std::vector<std::byte>& bytes) {
     [[maybe_unused]] const ssize_t n = send(p.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }
 
+// False: one has ended without saying that it needs nobody any more, whichever comes first.
+bool all_are_done(const std::vector<Process>& all) {
+    std::vector<pollfd> waiting;
+    for (const Process& p : all) {
+        waiting.push_back({.fd = p.fd, .events = POLLIN, .revents = 0});
+    }
+    for (std::size_t left = all.size(); left != 0;) {
+        if (poll(waiting.data(), waiting.size(), -1) < 0 && errno != EINTR) {
+            throw std::system_error(errno, std::generic_category(), "poll");
+        }
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            if (waiting[i].fd < 0 || waiting[i].revents == 0) {
+                continue;
+            }
+            if (hear(all[i]).empty()) {
+                return false;
+            }
+            waiting[i].fd = -1;  // poll() leaves it out
+            --left;
+        }
+    }
+    return true;
+}
+
 // Address and heap of everybody to everybody, then everybody's end to everybody.
 bool serve(const std::vector<Process>& all) {
     std::vector<std::vector<std::byte>> cards;
@@ -52,10 +76,8 @@ bool serve(const std::vector<Process>& all) {
             tell(p, card);
         }
     }
-    for (const Process& p : all) {
-        if (hear(p).empty()) {
-            return false;
-        }
+    if (!all_are_done(all)) {
+        return false;
     }
     for (const Process& p : all) {
         tell(p, {std::byte{1}});

@@ -32,6 +32,11 @@ std::vector<std::byte> hear(int fd) {
     return bytes;
 }
 
+bool hung_up(int fd) {
+    pollfd set{.fd = fd, .events = 0, .revents = 0};
+    return ::poll(&set, 1, 0) != 0 && (set.revents & POLLHUP) != 0;
+}
+
 }  // namespace
 
 World::World(const Place& place, const std::string& protocol, std::size_t heap_bytes)
@@ -92,11 +97,15 @@ void World::wait_for_all() {
         "the others' end");
 }
 
-// Progress and callbacks until done(), which may also depend on what has no callback.
+// Progress and callbacks until done(), which may also depend on what has no callback. Operations
+// with somebody who dies end; who is waited for and left before is known to the launcher.
 template <typename Done>
 void World::until(Done&& done, const char* what) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (!context_.run_until(done, std::chrono::milliseconds(10))) {
+        if (hung_up(place_.launcher)) {
+            na::fail({na::Status::hostunreach, what});
+        }
         if (std::chrono::steady_clock::now() > deadline) {
             na::fail({na::Status::timeout, what});
         }
