@@ -424,7 +424,7 @@ TEST_CASE("a bundle made by hand: each request in it is served, refused or dropp
     support::Buffer buffer(endpoint);
     const auto send = [&](const Bytes& bytes) {
         support::Op op(endpoint);
-        std::memcpy(buffer.data() + endpoint.header(), bytes.data(), bytes.size());
+        std::copy(bytes.begin(), bytes.end(), buffer.data() + endpoint.header());
         REQUIRE(op.send_unexpected(buffer, endpoint.header() + bytes.size(), to, bundle_tag) ==
                 NA_SUCCESS);
         REQUIRE(support::until([&] { return op.done(); }, pump));
