@@ -81,12 +81,16 @@ void Context::see_off() noexcept {
 
 // Lets the provider take up the connections that were made to it.
 void Context::settle() noexcept {
-    const int fd = endpoint_->wait_fd();
+    const int fd = endpoint_->queue_fd();
+    fid* queue = &endpoint_->cq()->fid;
     const std::int64_t start = session::now_ns();
     for (std::int64_t now = start; now - start < kSettle; now = session::now_ns()) {
-        // Its descriptor tells that there are some; without one they are found when it looks.
+        // Its descriptor tells that there are some, as soon as it is asked to take back what it has
+        // told of others; without one they are found when it looks.
         pollfd set{fd, POLLIN, 0};
-        if (fd >= 0 ? ::poll(&set, 1, 0) == 0 : now - start > kConnectionLook) {
+        if (fd >= 0
+                ? fi_trywait(domain_.fabric(), &queue, 1) == FI_SUCCESS && ::poll(&set, 1, 0) == 0
+                : now - start > kConnectionLook) {
             break;
         }
         errno = 0;  // as in read_queue()

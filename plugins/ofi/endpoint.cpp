@@ -32,8 +32,9 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
     if (info == nullptr || (!source.empty() && !ok(set_source(*info, source)))) {
         return Error{Status::nomem, {}};
     }
-    std::unique_ptr<Endpoint> e(new Endpoint(
-        choice.provider->naming, choice.provider->multi_recv && spec.largest <= kLargestForMulti));
+    std::unique_ptr<Endpoint> e(
+        new Endpoint(choice.provider->naming,
+                     choice.provider->multi_recv && spec.largest <= kLargestForMulti, spec.waits));
     fid_ep* ep = nullptr;
     if (const int rc = fi_endpoint(spec.domain, info.get(), &ep, nullptr); rc != 0) {
         return failure(rc, "make an endpoint");
@@ -61,9 +62,8 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
         return failure(rc, "make a completion queue");
     }
     e->cq_.reset(cq);
-    if (spec.waits && cq_attr.wait_obj == FI_WAIT_FD &&
-        fi_control(&cq->fid, FI_GETWAIT, &e->wait_fd_) != 0) {
-        e->wait_fd_ = -1;
+    if (cq_attr.wait_obj == FI_WAIT_FD && fi_control(&cq->fid, FI_GETWAIT, &e->queue_fd_) != 0) {
+        e->queue_fd_ = -1;
     }
     rc = fi_ep_bind(ep, &av->fid, 0);
     if (rc == 0) {

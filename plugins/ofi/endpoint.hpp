@@ -56,7 +56,9 @@ class Endpoint {
     fid_av* av() const noexcept { return av_.get(); }
     // Several messages go into one buffer.
     bool multi() const noexcept { return multi_; }
-    int wait_fd() const noexcept { return wait_fd_; }  // -1: the provider has none
+    // -1: the provider has none, or nobody waits
+    int wait_fd() const noexcept { return waits_ ? queue_fd_ : -1; }
+    int queue_fd() const noexcept { return queue_fd_; }  // likewise, but for who waits
     Result<Address> name() const;
 
     // Gives a buffer to the provider, or again. again: later.
@@ -70,12 +72,14 @@ class Endpoint {
     }
 
  private:
-    Endpoint(Naming naming, bool multi) : naming_(naming), multi_(multi) {}
+    Endpoint(Naming naming, bool multi, bool waits)
+        : naming_(naming), multi_(multi), waits_(waits) {}
     Error listen(const Choice& choice, std::string_view source);
     Error make_buffers(const EndpointSpec& spec);
 
     const Naming naming_;
     const bool multi_;
+    const bool waits_;
     std::size_t buffer_bytes_ = 0;
     std::size_t starved_ = 0;
     std::unique_ptr<std::byte[]> memory_;
@@ -85,7 +89,7 @@ class Endpoint {
     FabricAv av_;
     FabricCq cq_;
     FabricEp ep_;  // closed first
-    int wait_fd_ = -1;
+    int queue_fd_ = -1;
     std::string neighbour_name_;
     std::shared_ptr<Neighbour> neighbour_;
 };

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Listens to what the transport asks of libfabric: the program stands between the two, and has the
+// function that everything of a class of libfabric's comes from.
+#pragma once
+
+#include <rdma/fi_domain.h>
+
+#include <cstddef>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "na/domain.hpp"
+
+// What was asked for one endpoint.
+struct Listened {
+    std::size_t inserted = 0;  // into its address vector
+    std::size_t removed = 0;
+    std::set<fi_addr_t> places;  // that are taken
+    std::size_t reads = 0;       // of its completion queue
+};
+// In the order in which they were opened.
+std::vector<std::unique_ptr<Listened>>& listened();
+
+struct Side {
+    explicit Side(const std::string& info)
+        : domain(na::Domain::listen(info).value()), context(domain.open_context().value()) {}
+    void pump() {
+        (void)context.progress();
+        context.trigger();
+    }
+    na::Domain domain;
+    na::Context context;
+};
+
+// In a child, so that nothing is open when cases fork.
+bool can_open(const std::string& protocol);
