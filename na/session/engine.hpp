@@ -165,6 +165,7 @@ class Engine : public plugin::Context {
     void start(Request& r, Link& link) noexcept {
         r.link = &link;
         link.requests.push_back(r);
+        ++link.request_count;
         watch(link);
     }
     // The library is done with it: belongs to no link or operation any more. Answers the operation
@@ -173,6 +174,7 @@ class Engine : public plugin::Context {
     static Op* ended(Request& r) noexcept {
         if (r.hook.linked()) {
             util::IntrusiveList<Request, &Request::hook>::remove(r);
+            --r.link->request_count;
         }
         r.link = nullptr;
         Op* op = r.op;

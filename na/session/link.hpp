@@ -80,6 +80,7 @@ struct Link {
 
     // With the library: those with an operation are the engine's, others the transport's.
     util::IntrusiveList<Request, &Request::hook> requests;
+    std::size_t request_count = 0;  // of those
 
     // Liveness; now_ns().
     std::uint32_t awaited = 0;       // expected receives that the core has posted for this peer
@@ -103,6 +104,14 @@ struct Link {
 
     bool starved(std::size_t lane) const noexcept {
         return static_cast<std::uint16_t>(sent[lane] - acked[lane]) >= window;
+    }
+    // Messages that the peer is not known to have taken.
+    std::size_t unanswered() const noexcept {
+        std::size_t sum = 0;
+        for (std::size_t lane = 0; lane < kLanes; ++lane) {
+            sum += static_cast<std::uint16_t>(sent[lane] - acked[lane]);
+        }
+        return sum;
     }
     bool holding() const noexcept { return !held[0].empty() || !held[1].empty(); }
 };

@@ -37,17 +37,19 @@ struct Request {
 template <typename R>
 class RequestPool {
  public:
-    explicit RequestPool(std::size_t bounce_bytes) noexcept : bounce_bytes_(bounce_bytes) {}
+    // `most`: out at the same time; beyond them peers have their own (take()).
+    explicit RequestPool(std::size_t bounce_bytes, std::size_t most = kMost) noexcept
+        : bounce_bytes_(bounce_bytes), most_(most) {}
 
     std::size_t bounce_bytes() const noexcept { return bounce_bytes_; }
 
     // Null: none is left, or no memory. `enrol(std::byte* memory, std::size_t bytes)` registers
     // that of new ones and answers Result<R::Registration>. `theirs`: how many are out already for
     // the peer that this one is for. Peers that take nothing keep what was sent to them in here, as
-    // far as kMost goes; the others shall go on nevertheless, so each may have kOwn beyond that.
+    // far as `most` goes; the others shall go on nevertheless, so each may have kOwn beyond that.
     template <typename Enrol>
     R* take(Enrol&& enrol, std::size_t theirs = kOwn) noexcept {
-        if (out_ >= kMost && theirs >= kOwn) [[unlikely]] {
+        if (out_ >= most_ && theirs >= kOwn) [[unlikely]] {
             return nullptr;
         }
         if (free_.empty() && !grow(enrol)) [[unlikely]] {
@@ -102,6 +104,7 @@ class RequestPool {
     }
 
     const std::size_t bounce_bytes_;
+    const std::size_t most_;
     std::size_t out_ = 0;  // that callers have
     std::vector<Chunk> chunks_;
     util::IntrusiveList<Request, &Request::hook> free_;

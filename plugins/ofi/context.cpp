@@ -38,7 +38,9 @@ Context::Context(Domain& domain, std::uint8_t id, std::unique_ptr<Endpoint> endp
       inject_(domain.provider().inject ? domain.info().tx_attr->inject_size : 0),
       largest_piece_(std::min(domain.info().ep_attr->max_msg_size, kMaxPiece)),
       endpoint_(std::move(endpoint)),
-      pool_(domain.local().bounce_bytes()) {}
+      // The rest is for what is injected, and for the peers' own (RequestPool::take).
+      pool_(domain.local().bounce_bytes(),
+            std::min(session::RequestPool<Request>::kMost, domain.provider().depth / 4 * 3)) {}
 
 Context::~Context() {
     say_goodbye();
@@ -105,10 +107,12 @@ void Context::settle() noexcept {
 
 // --- requests
 
-Request* Context::take_request() noexcept {
-    return pool_.take([this](std::byte* memory, std::size_t bytes) {
-        return domain_.registrar().local(memory, bytes, *endpoint_->ep());
-    });
+Request* Context::take_request(const Link& link) noexcept {
+    return pool_.take(
+        [this](std::byte* memory, std::size_t bytes) {
+            return domain_.registrar().local(memory, bytes, *endpoint_->ep());
+        },
+        link.request_count);
 }
 
 // Answers the operation that ends with it, if there is one.

@@ -50,7 +50,7 @@ class Context final : public session::Engine {
     std::size_t read_queue() noexcept;
     bool read_error() noexcept;
     void done(Request& r, int error, const char* text);
-    Request* take_request() noexcept;
+    Request* take_request(const Link& link) noexcept;
     void begin(Request& r, session::Link& link) noexcept {
         start(r, link);
         ++under_way_;

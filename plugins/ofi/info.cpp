@@ -22,7 +22,7 @@ constexpr int kMemoryModes =
 
 // Providers reserve, and clear, buffers for this many operations: tens of MiB with the defaults of
 // some.
-constexpr std::size_t kQueueDepth = 256;
+constexpr std::size_t kReceives = 256;
 
 bool in_this_libfabric(const Provider& p) noexcept {
     const std::uint32_t v = fi_version();
@@ -43,8 +43,8 @@ Info make_hints(const Provider& p) {
     hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
     hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
     hints->domain_attr->threading = FI_THREAD_SAFE;
-    hints->tx_attr->size = kQueueDepth;
-    hints->rx_attr->size = kQueueDepth;
+    hints->tx_attr->size = p.depth;
+    hints->rx_attr->size = kReceives;
     return hints;
 }
 

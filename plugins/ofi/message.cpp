@@ -9,6 +9,12 @@ namespace na::ofi {
 
 using plugin::Posted;
 
+namespace {
+
+constexpr std::size_t kTrusted = 32;  // messages that are injected before the peer answers
+
+}  // namespace
+
 // What did not go, and why.
 Posted Context::refused(const Link& link, ssize_t rc) noexcept {
     if (rc == -FI_EAGAIN) {
@@ -39,11 +45,13 @@ Posted Context::transmit(session::Link& to, std::span<const std::byte> bytes, Op
     }
     Posted posted = Posted::done();
     ssize_t rc = 0;
-    if (bytes.size() <= inject_) {
+    // What is injected cannot be counted while the provider has it. So a peer that does not answer
+    // gets little that way.
+    if (bytes.size() <= inject_ && (op == nullptr || link.unanswered() < kTrusted)) [[likely]] {
         rc = fi_inject(endpoint_->ep(), bytes.data(), bytes.size(), link.addr);
         stats_.injected += rc == 0 ? 1 : 0;
     } else {
-        Request* r = take_request();
+        Request* r = take_request(link);
         if (r == nullptr) {
             retry_soon();
             return Posted::again();

@@ -14,6 +14,10 @@ constexpr std::uint16_t version(unsigned major, unsigned minor) noexcept {
 // send more at once; its own limit must be the same on both sides, so that it is not changed here.
 constexpr std::size_t kTcpMessage = 16 * 1024;
 
+// rxm makes room as it is needed, 16 KiB each. What is injected counts, too, and is not known to us
+// until the peer has answered.
+constexpr std::size_t kRxmDepth = 2048;
+
 constexpr Provider kProviders[] = {
     {
         .protocol = "tcp",
@@ -29,6 +33,7 @@ constexpr Provider kProviders[] = {
         .fabric = "tcp;ofi_rxm",
         .probe = Probe::tcp,
         .message = kTcpMessage,
+        .depth = kRxmDepth,
         .polls_all = true,
         .forgets_requests = true,
         .remark = "where tcp has no reliable datagrams",
@@ -38,6 +43,7 @@ constexpr Provider kProviders[] = {
         .fabric = "tcp;ofi_rxm",
         .probe = Probe::tcp,
         .message = kTcpMessage,
+        .depth = kRxmDepth,
         .polls_all = true,
         .forgets_requests = true,
     },
@@ -97,6 +103,7 @@ constexpr Provider kProviders[] = {
         .protocol = "sockets",
         .fabric = "sockets",
         .probe = Probe::tcp,
+        .depth = 96,  // of the 128 that it has for what is sent and what comes
         .inject = false,
         // It connects within a post, which waits for that, FI_SOCKETS_CONN_TIMEOUT (15 s): and
         // takes what nobody has answered until then for a connection.

@@ -32,8 +32,11 @@ struct Provider {
     Naming naming = Naming::ip;
     Probe probe = Probe::none;
     std::size_t message = session::kUsualMessage;  // how large one may be, unless the user says
-    bool wait_fd = true;                           // completion queues have descriptors to wait on
-    bool multi_recv = true;                        // FI_MULTI_RECV works
+    // Operations under way that it has room for, of all peers together (a hint, tx_attr->size):
+    // where it has none left, peers that take nothing keep it from the others.
+    std::size_t depth = 256;
+    bool wait_fd = true;     // completion queues have descriptors to wait on
+    bool multi_recv = true;  // FI_MULTI_RECV works
     bool delivery_complete =
         true;            // puts complete when they are visible at the target (FI_DELIVERY_COMPLETE)
     bool inject = true;  // what is injected leaves at once, and not only with later progress

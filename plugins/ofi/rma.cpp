@@ -165,7 +165,7 @@ ssize_t Context::post_piece(Transfer& t) noexcept {
     const std::uint64_t there_inside = op.remote_offset + t.posted - there.start;
     std::uint64_t size = std::min(
         {op.length - t.posted, there.length - there_inside, std::uint64_t{largest_piece_}});
-    Request* r = take_request();
+    Request* r = take_request(link);
     if (r == nullptr) {
         retry_soon();
         return -FI_EAGAIN;

@@ -23,6 +23,19 @@ Request* take(Pool& pool, std::size_t theirs = Pool::kOwn) {
 
 }  // namespace
 
+TEST_CASE("a pool of fewer requests") {
+    Pool pool(16, 8);
+    std::vector<Request*> greedy;
+    while (Request* r = take(pool, greedy.size())) {
+        greedy.push_back(r);
+    }
+    CHECK(greedy.size() == 8);
+    for (std::size_t have = 0; have < Pool::kOwn; ++have) {
+        CHECK(take(pool, have) != nullptr);
+    }
+    CHECK(take(pool, Pool::kOwn) == nullptr);
+}
+
 TEST_CASE("who has nothing of a pool gets some, whatever the others have") {
     Pool pool(16);
     std::vector<Request*> greedy;
