@@ -17,8 +17,13 @@ namespace {
 
 constexpr std::uint64_t kCaps =
     FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-constexpr int kMemoryModes =
-    FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+// What is not here:
+//   - FI_MR_MMU_NOTIFY: nobody tells us when pages come under the user's memory, or change;
+//   - FI_MR_COLLECTIVE: of operations that are not used.
+// FI_MR_RMA_EVENT is about registrations with counters, and so about none of ours; FI_MR_HMEM is
+// added for who asks for device memory.
+constexpr int kMemoryModes = FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED |
+                             FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_RMA_EVENT;
 
 // Providers reserve, and clear, buffers for this many operations: tens of MiB with the defaults of
 // some.

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "modes.hpp"
 #include "support/two_process.hpp"
 
 std::vector<std::unique_ptr<Listened>>& listened() {
@@ -95,12 +96,30 @@ int cq_open(fid_domain* domain, fi_cq_attr* attributes, fid_cq** queue, void* co
     return rc;
 }
 
+int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context) {
+    fi_info* real = modes::real_info(info);
+    const int rc = DomainSpy::of(domain).theirs->endpoint(domain, real, endpoint, context);
+    fi_freeinfo(real);
+    if (rc == 0) {
+        modes::watch_endpoint(*endpoint);
+    }
+    return rc;
+}
+
 int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context) {
-    const int rc = FabricSpy::of(fabric).theirs->domain(fabric, info, domain, context);
+    fi_info* real = modes::wanted() == 0 ? info : modes::real_info(info);
+    const int rc = FabricSpy::of(fabric).theirs->domain(fabric, real, domain, context);
+    if (real != info) {
+        fi_freeinfo(real);
+    }
     if (rc == 0) {
         auto* spy = new DomainSpy(*domain);
         spy->ours.av_open = av_open;
         spy->ours.cq_open = cq_open;
+        if (modes::wanted() != 0) {
+            spy->ours.endpoint = open_endpoint;
+            modes::watch_domain(*domain);
+        }
     }
     return rc;
 }
@@ -109,8 +128,11 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* co
 
 extern "C" int fi_fabric(fi_fabric_attr* attributes, fid_fabric** fabric, void* context) {
     static const auto real = reinterpret_cast<decltype(&fi_fabric)>(dlsym(RTLD_NEXT, "fi_fabric"));
+    static thread_local int depth = 0;  // providers above others open theirs
+    ++depth;
     const int rc = real(attributes, fabric, context);
-    if (rc == 0) {
+    --depth;
+    if (rc == 0 && depth == 0) {
         (new FabricSpy(*fabric))->ours.domain = open_domain;
     }
     return rc;

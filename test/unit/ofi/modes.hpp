@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A provider that wants more of memory than the real one below it (mr_mode): what it wants is
+// checked, or taken back out, on the way down.
+#pragma once
+
+#include <rdma/fi_domain.h>
+
+#include <cstddef>
+
+namespace modes {
+
+// Of classes opened from now on. 0: the real one as it is.
+void want(int bits);
+int wanted();
+
+// What has not been given back.
+std::size_t registrations();
+std::size_t mapped_keys();
+// What went through it since want(): posts whose local memory was checked, puts and gets.
+std::size_t checked();
+std::size_t translated();
+
+// For spies.cpp: as the real provider understands it.
+fi_info* real_info(const fi_info* info);
+void watch_domain(fid_domain* domain);
+void watch_endpoint(fid_ep* endpoint);
+
+}  // namespace modes
