@@ -40,7 +40,7 @@ Context::Context(Domain& domain, std::uint8_t id, std::unique_ptr<Endpoint> endp
       endpoint_(std::move(endpoint)),
       // The rest is for what is injected, and for the peers' own (RequestPool::take).
       pool_(domain.local().bounce_bytes(),
-            std::min(session::RequestPool<Request>::kMost, domain.provider().depth / 4 * 3)) {}
+            std::min(session::RequestPool<Request>::kMost, domain.info().tx_attr->size / 4 * 3)) {}
 
 Context::~Context() {
     say_goodbye();

@@ -48,7 +48,9 @@ Info make_hints(const Provider& p) {
     hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
     hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
     hints->domain_attr->threading = FI_THREAD_SAFE;
-    hints->tx_attr->size = p.depth;
+    // More than it has would be refused, and how much that is depends on version and environment:
+    // then all of it, of which ask() takes what is wanted.
+    hints->tx_attr->size = p.depth > kReceives ? 0 : p.depth;
     hints->rx_attr->size = kReceives;
     return hints;
 }
@@ -67,6 +69,7 @@ Info ask(const Provider& p, const fi_info& hints, int& rc) {
             if (found == nullptr) {
                 throw std::bad_alloc();
             }
+            found->tx_attr->size = std::min(found->tx_attr->size, p.depth);
             return found;
         }
     }

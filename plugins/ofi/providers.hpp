@@ -32,7 +32,7 @@ struct Provider {
     Naming naming = Naming::ip;
     Probe probe = Probe::none;
     std::size_t message = session::kUsualMessage;  // how large one may be, unless the user says
-    // Operations under way that it has room for, of all peers together (a hint, tx_attr->size):
+    // Operations under way that it has room for, of all peers together (tx_attr->size), at most:
     // where it has none left, peers that take nothing keep it from the others.
     std::size_t depth = 256;
     bool wait_fd = true;     // completion queues have descriptors to wait on

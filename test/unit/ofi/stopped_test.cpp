@@ -95,7 +95,7 @@ TEST_CASE("gets from peers that are stopped") {
     INFO(bytes);
     Scene scene;
     Ops ops;
-    for (int i = 0; i < 500; ++i) {
+    for (int i = 0; i < 300; ++i) {
         for (const auto& s : scene.stopped) {
             ops.push_back(scene.get(bytes, *s));
         }
