@@ -112,12 +112,12 @@ void Handle::run_forward(Completion& c) {
         // Without an answer the target may be reading it just now: not for another request then.
         h.info_.context->overflow_.give(std::exchange(h.input_block_, nullptr), ok(status));
     }
-    // The callback may use the handle for the next RPC.
+    // The callback may use the handle for the next RPC, and may throw.
     h.stage_.store(Stage::idle, std::memory_order_release);
+    const Unref after(h);
     if (callback.run != nullptr) {
         callback.run(h, status, callback.user, callback.arg);
     }
-    h.unref();
 }
 
 }  // namespace hg

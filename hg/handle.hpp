@@ -264,6 +264,17 @@ class Handle : private Completion {
             last_unref();
         }
     }
+    // At the end of what runs the program's code, whether that returns or throws.
+    class Unref {
+     public:
+        explicit Unref(Handle& handle) noexcept : handle_(handle) {}
+        ~Unref() { handle_.unref(); }
+        Unref(const Unref&) = delete;
+        Unref& operator=(const Unref&) = delete;
+
+     private:
+        Handle& handle_;
+    };
     // False: somebody was faster, and `before` is what there is now.
     bool swap_refs(std::uint64_t& before, std::uint64_t after) noexcept {
         if (threaded_) {
@@ -365,6 +376,7 @@ class Handle : private Completion {
     static void repost(Completion& c);
     static void retire(Completion& c);
     static void dispatch(Completion& c);
+    void handler_failed(na::Status s) noexcept;
     void recycle() noexcept;
     bool let_go(bool looped) noexcept;
     na::Status send_response(na::Status code, std::size_t payload, const Callback& callback,
@@ -401,6 +413,7 @@ class Handle : private Completion {
     void more_arrived() noexcept;
     static void acquire_input(Completion& c);
     static void acquire_output(Completion& c);
+    void acquire_more(bool input);
     void release_more() noexcept;
 
     // --- cancel

@@ -38,12 +38,20 @@ void Handle::more_arrived() noexcept {
 }
 
 void Handle::acquire_input(Completion& c) {
-    Handle& h = of(c);
-    const Class::MoreData& more = h.info_.context->more_data_;
-    h.more_acquired_ = true;
-    // After success the handle may be another thread's already.
-    if (const Status s = more.acquire(h, true, more.user_acquire); !ok(s)) {
-        h.more_done(s);
+    of(c).acquire_more(true);
+}
+
+void Handle::acquire_more(bool input) {
+    const Class::MoreData& more = info_.context->more_data_;
+    more_acquired_ = true;
+    try {
+        // After success the handle may be another thread's already.
+        if (const Status s = more.acquire(*this, input, more.user_acquire); !ok(s)) {
+            more_done(s);
+        }
+    } catch (...) {  // for the program, which catches it around trigger
+        more_done(Status::other_error);
+        throw;
     }
 }
 
@@ -63,10 +71,7 @@ void Handle::acquire_output(Completion& c) {
         h.more_done(Status::success);  // nothing is fetched, but the target waits
         return;
     }
-    h.more_acquired_ = true;
-    if (const Status s = more.acquire(h, false, more.user_acquire); !ok(s)) {
-        h.more_done(s);
-    }
+    h.acquire_more(false);
 }
 
 // --- both

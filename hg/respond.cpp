@@ -235,8 +235,8 @@ void Handle::respond_ended(Completion& c) {
 void Handle::run_respond(Completion& c) {
     Handle& h = of(c);
     const Callback callback = h.callback_;
+    const Unref after(h);
     callback.run(h, h.status_.load(std::memory_order_relaxed), callback.user, callback.arg);
-    h.unref();
 }
 
 }  // namespace hg

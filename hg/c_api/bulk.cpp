@@ -84,6 +84,11 @@ void run_callback(Completion& completion) {
     const auto& ended = static_cast<const Ended&>(completion);
     bulk::Transfer& transfer = *ended.transfer;
     const bulk::Request& request = transfer.request();
+    struct Release {  // a callback may throw
+        bulk::Transfer& transfer;
+        ~Release() { transfer.engine().release(transfer); }
+    };
+    const Release after{transfer};
     if (request.callback != nullptr) {
         hg_cb_info info{};
         info.info.bulk = {.origin_handle = c_api::handle(request.origin),
@@ -95,7 +100,6 @@ void run_callback(Completion& completion) {
         info.ret = code(ended.status);
         (void)reinterpret_cast<hg_cb_t>(request.callback)(&info);
     }
-    transfer.engine().release(transfer);
 }
 
 // Perhaps inside a handler.

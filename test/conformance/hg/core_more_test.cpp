@@ -78,6 +78,35 @@ TEST_CASE("core: what cannot be fetched ends its RPC") {
     REQUIRE(call.until([&] { return b.released == 3; }));
 }
 
+TEST_CASE("core: an exception of the receiver that fetches ends the RPC") {
+    Core a({.listen = false, .fetches = true});
+    Core b({.fetches = true});
+    for (Core* core : {&a, &b}) {
+        core->throws = true;
+    }
+    for (const hg_id_t id : {kEcho, kLarge}) {
+        Call call(a, b, id);
+        REQUIRE(call.forward("more", id == kEcho ? HG_CORE_MORE_DATA : 0) == HG_SUCCESS);
+        int thrown = 0;
+        const auto pump = [&](const Core& core) {
+            (void)HG_Core_progress(core.context, 0);
+            try {
+                (void)HG_Core_trigger(core.context, 0, 16, nullptr);
+            } catch (int) {
+                ++thrown;
+            }
+        };
+        REQUIRE(support::until([&] { return call.count != 0 && thrown != 0; },
+                               [&] {
+                                   pump(a);
+                                   pump(b);
+                               }));
+        CHECK(thrown == 1);
+        CHECK(call.wait() == HG_OTHER_ERROR);
+        CHECK(HG_Core_ref_get(call.handle) == 1);
+    }
+}
+
 TEST_CASE("core: nobody fetches") {
     Core a({.listen = false});
     Core b({});

@@ -106,6 +106,7 @@ class Core {
     hg_return_t fetch_ret = HG_SUCCESS;  // what becomes of the fetching
     bool fetch_at_once = false;          // done() is called inside acquire
     bool keeps = false;                  // acquire takes a reference
+    bool throws = false;                 // an int, as soon as it is asked
     hg_core_handle_t fetching = HG_CORE_HANDLE_NULL;
     void (*fetched)(hg_core_handle_t, hg_return_t) = nullptr;
 
@@ -123,6 +124,9 @@ class Core {
                                                : HG_Core_get_output(h, &data, &size);
         if (got != HG_SUCCESS || size != 4 || std::memcmp(data, "more", 4) != 0) {
             return HG_PROTOCOL_ERROR;
+        }
+        if (core.throws) {
+            throw 1;
         }
         if (core.keeps) {
             HG_Core_ref_incr(h);
