@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The log for programs: their lines go where those of the library go.
-#include <array>
 #include <cstdarg>
 #include <cstdio>
+#include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -16,15 +17,105 @@ static_assert(static_cast<int>(nalog::Level::fatal) == HG_LOG_LEVEL_FATAL &&
 
 namespace {
 
+// Outlets of constructors that run before anything here is initialised: constants, all.
+constinit std::mutex registry_lock;
+STAILQ_HEAD(Outlets, hg_log_outlet);
+constinit Outlets registry{};
+
 bool known(hg_log_level level) noexcept {
     return level > HG_LOG_LEVEL_NONE && level < HG_LOG_LEVEL_MAX;
+}
+
+enum class Listed { no, yes, off };
+
+Listed look_up(std::string_view list, std::string_view name) noexcept {
+    while (!list.empty()) {
+        const std::size_t comma = list.find(',');
+        std::string_view item = list.substr(0, comma);
+        list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
+        const bool off = item.starts_with('~');
+        if (off) {
+            item.remove_prefix(1);
+        }
+        if (item == name) {
+            return off ? Listed::off : Listed::yes;
+        }
+    }
+    return Listed::no;
+}
+
+// Without a list, and with one that only switches off, all the others are on.
+bool writes(const hg_log_outlet& outlet, std::string_view list) noexcept {
+    for (const hg_log_outlet* o = &outlet; o != nullptr; o = o->parent) {
+        switch (look_up(list, o->name)) {
+            case Listed::yes:
+                return true;
+            case Listed::off:
+                return o->state == HG_LOG_ON;
+            case Listed::no:
+                break;
+        }
+        if (o->state != HG_LOG_PASS) {
+            return o->state == HG_LOG_ON;
+        }
+    }
+    return list.empty() || list.starts_with('~');
+}
+
+void store_level(hg_log_outlet& outlet, hg_log_level level) noexcept {
+    __atomic_store(&outlet.level, &level, __ATOMIC_RELAXED);
+}
+
+hg_log_level level_of(const hg_log_outlet& outlet) noexcept {
+    hg_log_level level = HG_LOG_LEVEL_NONE;
+    __atomic_load(&outlet.level, &level, __ATOMIC_RELAXED);
+    return level;
+}
+
+// With the lock.
+void update(hg_log_outlet& outlet, std::string_view list) noexcept {
+    store_level(outlet, writes(outlet, list) ? static_cast<hg_log_level>(nalog::level())
+                                             : HG_LOG_LEVEL_NONE);
+}
+
+void update_all() noexcept {
+    try {
+        const std::lock_guard guard(registry_lock);
+        const std::string list = nalog::outlet_list();
+        update(hg_all_log_outlet_g, list);
+        hg_log_outlet* outlet = nullptr;
+        STAILQ_FOREACH(outlet, &registry, entry) {
+            update(*outlet, list);
+        }
+    } catch (const std::bad_alloc&) {
+        // They stay as they are.
+    }
+}
+
+// An outlet is about to be used, or its level asked for: from here on levels follow changes.
+void observe() noexcept {
+    nalog::set_observer(&update_all);
+}
+
+// The root needs nobody to register it.
+[[gnu::constructor]] void start() {
+    observe();
+    update_all();
+}
+
+void print_counters(hg_log_outlet& outlet) {
+    const hg_log_level level = level_of(outlet);
+    if (outlet.debug_log != nullptr && level >= HG_LOG_LEVEL_MIN_DEBUG) {
+        hg_dlog_dump_counters(outlet.debug_log, hg_log_get_func(),
+                              nalog::stream(static_cast<nalog::Level>(level)), 0);
+    }
 }
 
 }  // namespace
 
 extern "C" {
 
-HG_LOG_OUTLET_DECL(hg_all) = HG_LOG_OUTLET_INITIALIZER(hg_all, HG_LOG_PASS, NULL, NULL);
+HG_LOG_OUTLET_DECL(hg_all) = HG_LOG_OUTLET_INITIALIZER(hg_all, HG_LOG_PASS, nullptr, nullptr);
 
 void hg_log_set_level(enum hg_log_level log_level) {
     if (log_level < HG_LOG_LEVEL_MAX) {
@@ -45,14 +136,48 @@ enum hg_log_level hg_log_name_to_level(const char* log_level) {
     return HG_LOG_LEVEL_NONE;
 }
 
+const char* hg_log_level_to_string(enum hg_log_level level) {
+    return known(level) ? nalog::level_name(static_cast<nalog::Level>(level)).data() : "";
+}
+
 void hg_log_set_subsys(const char* log_subsys) {
     if (log_subsys != nullptr) {
         (void)nalog::set_outlets(log_subsys);
     }
 }
 
-void hg_log_set_func(int (*log_func)(FILE* stream, const char* format, ...)) {
+const char* hg_log_get_subsys(void) {
+    thread_local std::string list;
+    try {
+        list = nalog::outlet_list();
+        return list.empty() ? "hg_all" : list.c_str();
+    } catch (const std::bad_alloc&) {
+        return "";
+    }
+}
+
+void hg_log_set_subsys_level(const char* subsys, enum hg_log_level log_level) {
+    if (subsys == nullptr) {
+        return;
+    }
+    try {
+        std::string list = nalog::outlet_list();
+        if (!list.empty() && look_up(list, subsys) != Listed::yes) {
+            (void)nalog::set_outlets(list + "," + subsys);
+        }
+    } catch (const std::bad_alloc&) {
+        return;
+    }
+    hg_log_set_level(log_level);
+}
+
+void hg_log_set_func(hg_log_func_t log_func) {
     nalog::set_printer(log_func);
+}
+
+hg_log_func_t hg_log_get_func(void) {
+    const nalog::Printer set = nalog::printer();
+    return set != nullptr ? set : std::fprintf;
 }
 
 void hg_log_set_stream_error(FILE* stream) {
@@ -79,60 +204,100 @@ FILE* hg_log_get_stream_debug(void) {
     return nalog::stream(nalog::Level::debug);
 }
 
-void hg_log_outlet_register(struct hg_log_outlet*) {}
-
-bool hg_log_enabled(const struct hg_log_outlet* outlet, enum hg_log_level log_level) {
-    if (outlet == nullptr || !known(log_level) ||
-        static_cast<nalog::Level>(log_level) > nalog::level() ||
-        (outlet->level != HG_LOG_LEVEL_NONE && log_level > outlet->level)) {
-        return false;
+void hg_log_outlet_register(struct hg_log_outlet* outlet) {
+    if (outlet == nullptr || outlet->registered) {
+        return;
     }
-    switch (outlet->state) {
-        case HG_LOG_ON:
-            return true;
-        case HG_LOG_OFF:
-            return false;
-        case HG_LOG_PASS:
-            break;
+    observe();  // a program's constructor may come before ours, where both are in one file
+    std::string list;
+    try {
+        list = nalog::outlet_list();
+    } catch (const std::bad_alloc&) {
+        return;
     }
-    std::array<std::string_view, 8> names;  // and those it descends from
-    std::size_t count = 0;
-    for (; outlet != nullptr && count < names.size(); outlet = outlet->parent) {
-        names[count++] = outlet->name;
+    const std::lock_guard guard(registry_lock);
+    if (registry.stqh_last == nullptr) {
+        STAILQ_INIT(&registry);
     }
-    return nalog::listed({names.data(), count});
+    if (outlet->debug_log == nullptr && outlet->parent != nullptr) {
+        outlet->debug_log = outlet->parent->debug_log;
+    }
+    STAILQ_INSERT_TAIL(&registry, outlet, entry);
+    outlet->registered = true;
+    update(*outlet, list);
 }
 
-void hg_log_write(struct hg_log_outlet* outlet, enum hg_log_level log_level, const char* file,
-                  unsigned int line, const char* func, const char* module, const char* format,
-                  ...) {
+void hg_log_outlet_deregister(struct hg_log_outlet* outlet) {
+    if (outlet == nullptr) {
+        return;
+    }
+    {
+        const std::lock_guard guard(registry_lock);
+        if (!outlet->registered) {
+            return;
+        }
+        STAILQ_REMOVE(&registry, outlet, hg_log_outlet, entry);
+        outlet->registered = false;
+    }
+    const bool own = outlet->debug_log != nullptr &&
+                     (outlet->parent == nullptr || outlet->parent->debug_log != outlet->debug_log);
+    if (own) {
+        print_counters(*outlet);
+        hg_dlog_free(outlet->debug_log);
+        outlet->debug_log = nullptr;
+    }
+    store_level(*outlet, HG_LOG_LEVEL_NONE);
+}
+
+void hg_log_dump_counters(struct hg_log_outlet* outlet) {
+    if (outlet != nullptr) {
+        print_counters(*outlet);
+    }
+}
+
+void hg_log_write(struct hg_log_outlet* outlet, enum hg_log_level log_level, const char* module,
+                  const char* file, unsigned int line, const char* func, bool no_return,
+                  const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    hg_log_vwrite(outlet, log_level, module, file, line, func, no_return, format, arguments);
+    va_end(arguments);
+}
+
+void hg_log_vwrite(struct hg_log_outlet* outlet, enum hg_log_level log_level, const char* module,
+                   const char* file, unsigned int line, const char* func, bool no_return,
+                   const char* format, va_list ap) {
     if (outlet == nullptr || !known(log_level)) {
         return;
     }
     char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    const int size = std::vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (size < 0) {
-        return;
-    }
-    std::string_view whole(text);
+    va_list again;
+    va_copy(again, ap);
+    const int size = std::vsnprintf(text, sizeof text, format, ap);
+    std::string_view whole(text, 0);
     std::string large;
-    if (static_cast<std::size_t>(size) >= sizeof text) {
+    if (size >= 0) {
+        whole = text;
+    }
+    if (size >= static_cast<int>(sizeof text)) {
         try {
             large.resize(static_cast<std::size_t>(size));
-            va_start(arguments, format);
-            (void)std::vsnprintf(large.data(), large.size() + 1, format, arguments);
-            va_end(arguments);
+            (void)std::vsnprintf(large.data(), large.size() + 1, format, again);
             whole = large;
         } catch (const std::bad_alloc&) {
             // Its beginning, then.
         }
     }
+    va_end(again);
     nalog::write_named(module != nullptr ? module : outlet->name,
                        static_cast<nalog::Level>(log_level), file, static_cast<int>(line), func,
-                       whole);
+                       whole, !no_return);
+    // What led there.
+    if (log_level == HG_LOG_LEVEL_ERROR && outlet->debug_log != nullptr &&
+        level_of(*outlet) >= HG_LOG_LEVEL_MIN_DEBUG) {
+        hg_dlog_dump(outlet->debug_log, hg_log_get_func(), nalog::stream(nalog::Level::error), 0);
+        hg_dlog_resetlog(outlet->debug_log);
+    }
 }
 
 }  // extern "C"

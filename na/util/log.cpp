@@ -92,6 +92,7 @@ struct State {
     std::atomic<Printer> printer{nullptr};
     std::atomic<std::FILE*> streams[3] = {nullptr, nullptr, nullptr};  // error, warning, debug
     std::mutex mutex;                                                  // a message is written whole
+    std::atomic<Observer> observer{nullptr};
 
     State() {
         if (const LevelName* l = find_level(config::value(config::kLogLevel)); l != nullptr) {
@@ -115,6 +116,13 @@ State& state() noexcept {
 std::string& kept() noexcept {
     thread_local std::string text;
     return text;
+}
+
+void changed() noexcept {
+    if (const Observer observer = state().observer.load(std::memory_order_acquire);
+        observer != nullptr) {
+        observer();
+    }
 }
 
 std::size_t stream_index(Level level) noexcept {
@@ -141,7 +149,7 @@ void write(Outlet outlet, Level level, const char* file, int line, const char* f
 }
 
 void write_named(std::string_view outlet, Level level, const char* file, int line,
-                 const char* function, std::string_view text) noexcept {
+                 const char* function, std::string_view text, bool ends_line) noexcept {
     State& s = state();
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
@@ -150,9 +158,9 @@ void write_named(std::string_view outlet, Level level, const char* file, int lin
         path.remove_prefix(slash + 1);
     }
     try {
-        const std::string message =
-            fmt::format("# [{}.{:06}] cinnabar->{} [{}] {}:{} {}() {}\n", now.tv_sec,
-                        now.tv_nsec / 1000, outlet, level_name(level), path, line, function, text);
+        const std::string message = fmt::format(
+            "# [{}.{:06}] cinnabar->{} [{}] {}:{} {}() {}{}", now.tv_sec, now.tv_nsec / 1000,
+            outlet, level_name(level), path, line, function, text, ends_line ? "\n" : "");
         std::FILE* stream = log::stream(level);
         const Printer printer = s.printer.load(std::memory_order_relaxed);
         const std::lock_guard guard(s.mutex);
@@ -173,6 +181,7 @@ bool set_level(std::string_view name) noexcept {
         return false;
     }
     state().level.store(l->level, std::memory_order_relaxed);
+    changed();
     return true;
 }
 
@@ -189,6 +198,7 @@ bool set_outlets(std::string_view list) noexcept {
     if (mask != 0 || good) {
         s.outlets.store(mask, std::memory_order_relaxed);
     }
+    changed();
     return good;
 }
 
@@ -206,27 +216,18 @@ std::FILE* stream(Level level) noexcept {
     return set != nullptr ? set : level <= Level::error ? stderr : stdout;
 }
 
-bool listed(std::span<const std::string_view> names) noexcept {
+std::string outlet_list() {
     State& s = state();
     const std::lock_guard guard(s.mutex);
-    if (s.list.empty()) {
-        return true;
-    }
-    for (const std::string_view name : names) {
-        for (std::string_view rest = s.list; !rest.empty();) {
-            const std::size_t comma = rest.find(',');
-            std::string_view item = rest.substr(0, comma);
-            rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
-            const bool off = item.starts_with('~');
-            if (off) {
-                item.remove_prefix(1);
-            }
-            if (item == name) {
-                return !off;
-            }
-        }
-    }
-    return s.list.starts_with('~');  // all but those that are switched off
+    return s.list;
+}
+
+void set_observer(Observer observer) noexcept {
+    state().observer.store(observer, std::memory_order_release);
+}
+
+Printer printer() noexcept {
+    return state().printer.load(std::memory_order_relaxed);
 }
 
 void set_printer(Printer printer) noexcept {

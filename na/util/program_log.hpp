@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdio>
-#include <span>
+#include <string>
 #include <string_view>
 
 #include "na/util/log.hpp"
@@ -14,11 +14,17 @@ Level level() noexcept;
 bool is_level(std::string_view name, Level level) noexcept;
 std::FILE* stream(Level level) noexcept;
 
-// Whether the list of outlets lets one of that name, or else one that it descends from, write.
-bool listed(std::span<const std::string_view> names) noexcept;
+Printer printer() noexcept;  // null: fprintf
+// As it was given; empty: all.
+std::string outlet_list();
+
+// Called after every change of the level or of the list, by whoever changed it, under no lock. One
+// for the process.
+using Observer = void (*)() noexcept;
+void set_observer(Observer observer) noexcept;
 
 // Writes whatever level and list say.
 void write_named(std::string_view outlet, Level level, const char* file, int line,
-                 const char* function, std::string_view text) noexcept;
+                 const char* function, std::string_view text, bool ends_line = true) noexcept;
 
 }  // namespace na::log

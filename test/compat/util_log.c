@@ -11,6 +11,11 @@
 
 #include "expect.h"
 
+/* By the name that it has for other files: as programs before 2.4 call an outlet, and since then.
+ */
+extern HG_UTIL_PRIVATE HG_LOG_OUTLET_DECL(service);
+extern HG_UTIL_PRIVATE HG_LOG_OUTLET_DECL(own);
+HG_LOG_DECL_REGISTER(own);
 HG_LOG_SUBSYS_DECL_REGISTER(service, HG_LOG_OUTLET_ROOT_NAME);
 HG_LOG_SUBSYS_DECL_REGISTER(storage, service);
 HG_LOG_SUBSYS_DECL_STATE_REGISTER(always, HG_LOG_OUTLET_ROOT_NAME, HG_LOG_ON);
@@ -49,6 +54,58 @@ static int written(void) {
     HG_LOG_WRITE(never, HG_LOG_LEVEL_ERROR, "%d", 4);
     which |= (lines != before) << 3;
     return which;
+}
+
+static void with_list(const char* format, ...) {
+    va_list arguments;
+
+    va_start(arguments, format);
+    HG_LOG_VWRITE_FUNC(own, HG_LOG_LEVEL_ERROR, "module", "file.c", 5, "func", true, format,
+                       arguments);
+    va_end(arguments);
+}
+
+/* As programs for 2.4 write it. */
+static void since_2_4(void) {
+    int before;
+
+    hg_log_set_level(HG_LOG_LEVEL_WARNING);
+    hg_log_set_subsys("");
+    EXPECT(strcmp(hg_log_get_subsys(), "hg_all") == 0);
+    EXPECT(HG_LOG_OUTLET(own).registered && HG_LOG_OUTLET(own).level == HG_LOG_LEVEL_WARNING);
+    before = lines;
+    HG_LOG_SUBSYS_WRITE(service, hg_all, HG_LOG_LEVEL_ERROR, "%d", 1);
+    EXPECT(lines == before + 1);
+    with_list("%s", "listed");
+    EXPECT(strstr(line, "->module [error] file.c:5 func() listed") != NULL);
+    EXPECT(line[strlen(line) - 1] == 'd');
+    HG_LOG_WRITE_DEBUG_EXT(own, "head", "not %s", "seen");
+    EXPECT(lines == before + 2);
+    hg_log_set_level(HG_LOG_LEVEL_DEBUG);
+    EXPECT(HG_LOG_OUTLET(own).level == HG_LOG_LEVEL_DEBUG);
+    HG_LOG_WRITE_DEBUG_EXT(own, "head", "%s", "below it");
+    EXPECT(lines == before + 5 && strcmp(line, "---\n") == 0);
+    HG_LOG_SUBSYS_WRITE_DEBUG_EXT(service, hg_all, "head", "%s", "below it");
+    EXPECT(lines == before + 8);
+
+    hg_log_set_subsys("hg,storage");
+    EXPECT(strcmp(hg_log_get_subsys(), "hg,storage") == 0);
+    EXPECT(HG_LOG_OUTLET(own).level == HG_LOG_LEVEL_NONE);
+    hg_log_set_subsys_level("own", HG_LOG_LEVEL_ERROR);
+    EXPECT(strcmp(hg_log_get_subsys(), "hg,storage,own") == 0);
+    EXPECT(HG_LOG_OUTLET(own).level == HG_LOG_LEVEL_ERROR);
+    hg_log_set_subsys("never"); /* asked for by name */
+    EXPECT(HG_LOG_OUTLET(never).level == HG_LOG_LEVEL_ERROR);
+    HG_Util_set_log_level("none");
+    EXPECT(HG_LOG_OUTLET(never).level == HG_LOG_LEVEL_NONE);
+
+    EXPECT(strcmp(hg_log_level_to_string(HG_LOG_LEVEL_FATAL), "fatal") == 0);
+    EXPECT(strcmp(hg_log_level_to_string(HG_LOG_LEVEL_MIN_DEBUG), "min_debug") == 0);
+    EXPECT(strcmp(hg_log_level_to_string(HG_LOG_LEVEL_NONE), "") == 0);
+    EXPECT(strcmp(hg_log_level_to_string(HG_LOG_LEVEL_MAX), "") == 0);
+    EXPECT(hg_log_get_func() == keep);
+    hg_log_outlet_deregister(&HG_LOG_OUTLET(own));
+    EXPECT(!HG_LOG_OUTLET(own).registered);
 }
 
 int main(void) {
@@ -93,7 +150,7 @@ int main(void) {
     hg_log_set_level(HG_LOG_LEVEL_DEBUG);
     HG_LOG_WRITE_DEBUG(service, ran = 1, "%s", "seen");
     EXPECT(ran == 1 && strstr(line, "seen") != NULL);
-    HG_LOG_OUTLET(service).level = HG_LOG_LEVEL_ERROR;
+    hg_log_set_level(HG_LOG_LEVEL_INFO);
     HG_LOG_WRITE_DEBUG(service, ran = 2, "%s", "not seen");
     EXPECT(ran == 1 && written() == 7);
     hg_log_set_level(HG_LOG_LEVEL_NONE);
@@ -102,7 +159,9 @@ int main(void) {
     EXPECT(hg_log_name_to_level("trace") == HG_LOG_LEVEL_MIN_DEBUG);
     EXPECT(hg_log_name_to_level("much") == HG_LOG_LEVEL_NONE);
     EXPECT(hg_log_name_to_level(NULL) == HG_LOG_LEVEL_NONE);
+    since_2_4();
     hg_log_set_func(NULL);
+    EXPECT(hg_log_get_func() != NULL && hg_log_get_func() != keep);
 
     EXPECT(powerof2(64) && !powerof2(65) && MAX(2, 3) == 3 && MIN(2, 3) == 2);
     EXPECT(ntohll(htonll(UINT64_C(0x0102030405060708))) == UINT64_C(0x0102030405060708));
