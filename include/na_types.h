@@ -21,6 +21,12 @@ typedef struct na_mem_handle na_mem_handle_t; /* described memory, local or remo
 typedef uint32_t na_tag_t;
 typedef uint64_t na_offset_t; /* bytes */
 
+/* Names of programs for earlier versions; new code has the types of C. */
+typedef size_t na_size_t;
+typedef uint8_t na_bool_t;
+#define NA_TRUE 1
+#define NA_FALSE 0
+
 /* Packed version numbers for NA_Initialize_opt2. */
 #define NA_VERSION(major, minor) (((unsigned int)(major) << 16) | (unsigned int)(minor))
 #define NA_MAJOR(version) ((unsigned int)(version) >> 16)

@@ -158,9 +158,40 @@ static void network(const char* protocol) {
     close_pair();
 }
 
+/* ---- no initialiser ---- */
+
+static hg_return_t on_zeroed(hg_handle_t handle) {
+    EXPECT(HG_Respond(handle, NULL, NULL, NULL) == HG_SUCCESS);
+    return HG_Destroy(handle);
+}
+
+/* Services that set all bytes of the options to 0, and then the few they know: the rest is as if it
+ * were not given. Enough calls for receives to be posted again. */
+static void zeroed(const char* protocol) {
+    struct hg_init_info info;
+    hg_handle_t handle = HG_HANDLE_NULL;
+    hg_class_t* old;
+    hg_id_t id;
+    int i;
+
+    memset(&info, 0, sizeof info);
+    old = HG_Init_opt(protocol, NA_FALSE, &info);
+    EXPECT(old != NULL && HG_Finalize(old) == HG_SUCCESS);
+    info.na_init_info.progress_mode = NA_NO_BLOCK;
+    open_pair(protocol, &info);
+    id = MERCURY_REGISTER(origin.hg_class, "nothing", void, void, NULL);
+    EXPECT(MERCURY_REGISTER(target.hg_class, "nothing", void, void, on_zeroed) == id);
+    EXPECT(HG_Create(origin.context, to_target, id, &handle) == HG_SUCCESS);
+    for (i = 0; i < 600; i++)
+        EXPECT(call(handle, NULL) == HG_SUCCESS);
+    EXPECT(HG_Destroy(handle) == HG_SUCCESS);
+    close_pair();
+}
+
 int main(int argc, char** argv) {
     const char* protocol = protocol_of(argc, argv);
 
+    zeroed(protocol);
     sizes(protocol);
     large_output(protocol);
     beside(protocol);
