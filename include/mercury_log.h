@@ -99,7 +99,7 @@ typedef int (*hg_log_func_t)(FILE* stream, const char* format, ...);
     static void HG_UTIL_CATU(hg_log_outlet_dereg, name)(void) {                   \
         hg_log_outlet_deregister(&HG_LOG_OUTLET(name));                           \
     }                                                                             \
-    struct hg_log_outlet
+    void HG_UTIL_CATU(hg_log_outlet_semicolon, name)(void)
 #define HG_LOG_SUBSYS_REGISTER(name, parent_name) HG_LOG_REGISTER(HG_UTIL_CATU(parent_name, name))
 
 /* Before 2.4 the variable of an outlet had its own name only, without that of its parent: C

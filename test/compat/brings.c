@@ -82,6 +82,18 @@ int stamp(struct stamped* s) {
     (void)hg_atomic_incr32(&s->count);
     return hg_time_get_current(&s->when);
 }
+
+/* Outlets wherever a program has its variables. */
+#ifdef __cplusplus
+namespace nested {
+#endif
+HG_LOG_DECL_REGISTER(first);
+HG_LOG_SUBSYS_DECL_REGISTER(below, first);
+HG_LOG_SUBSYS_DECL_STATE_REGISTER(off, first, HG_LOG_OFF);
+HG_LOG_DECL_REGISTER(second);
+#ifdef __cplusplus
+}
+#endif
 #elif BRINGS == 4
 #include "mercury_proc_string.h"
 
