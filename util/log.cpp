@@ -103,6 +103,11 @@ void observe() noexcept {
     update_all();
 }
 
+// This library may be unloaded before the one that calls it.
+[[gnu::destructor]] void stop() {
+    nalog::set_observer(nullptr);
+}
+
 void print_counters(hg_log_outlet& outlet) {
     const hg_log_level level = level_of(outlet);
     if (outlet.debug_log != nullptr && level >= HG_LOG_LEVEL_MIN_DEBUG) {
