@@ -247,6 +247,7 @@ TEST_CASE("a coroutine that waits at the end of its engine is told, and its call
     CHECK(ended == 1);
     REQUIRE(support::until([&] { return status != -1; }));
     // The handler ended when its sleep did: in time for its own answer, or not.
+    CAPTURE(to_string(static_cast<Status>(status.load())));
     CHECK((static_cast<Status>(status.load()) == Status::success ||
            static_cast<Status>(status.load()) == Status::canceled));
 }

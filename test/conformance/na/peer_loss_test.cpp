@@ -117,6 +117,54 @@ TEST_CASE("a peer that finalises ends what waits for it", "[peer_loss]") {
     }
 }
 
+TEST_CASE("the last answers of a peer come before its end", "[peer_loss]") {
+    constexpr unsigned kAnswers = 12;
+    Pair p;
+    meet(p.a, p.b);
+    std::vector<std::unique_ptr<Buffer>> in;
+    std::vector<std::unique_ptr<Op>> recvs;
+    for (unsigned i = 0; i < kAnswers; ++i) {
+        in.push_back(std::make_unique<Buffer>(p.a));
+        recvs.push_back(std::make_unique<Op>(p.a));
+        REQUIRE(recvs.back()->recv_expected(*in.back(), p.to_b, i) == NA_SUCCESS);
+    }
+    settle([&] { p.pump(); }, 20);
+    {
+        Buffer out(p.b);
+        std::vector<std::unique_ptr<Op>> sends;
+        for (unsigned i = 0; i < kAnswers; ++i) {
+            sends.push_back(std::make_unique<Op>(p.b));
+            const std::size_t size = fill_message(p.b, out, 40, 1, true);
+            REQUIRE(sends.back()->send_expected(out, size, p.to_a, i) == NA_SUCCESS);
+        }
+        // Nobody looks at the other end, unless the transport needs it to get rid of them.
+        unsigned rounds = 0;
+        REQUIRE(until(
+            [&] {
+                return std::all_of(sends.begin(), sends.end(),
+                                   [](const auto& op) { return op->done(); });
+            },
+            [&] {
+                p.b.pump();
+                if (++rounds > 1000) {
+                    p.a.pump();
+                }
+            }));
+    }
+    p.to_a.reset();
+    p.b.close();
+    REQUIRE(until(
+        [&] {
+            return std::all_of(recvs.begin(), recvs.end(),
+                               [](const auto& op) { return op->done(); });
+        },
+        [&] { p.a.pump(); }));
+    for (unsigned i = 0; i < kAnswers; ++i) {
+        CAPTURE(i);
+        CHECK(recvs[i]->ret() == NA_SUCCESS);
+    }
+}
+
 TEST_CASE("a peer that greets and finalises while nobody looks", "[peer_loss]") {
     if (const char* why = support::lacks(support::Promise::short_visits)) {
         support::skip(why);

@@ -51,9 +51,11 @@ struct Mailbox {
     // Per sender, whom a message that the core refuses holds up, and nobody else. Only the owner
     // removes queues.
     std::array<std::map<std::string, std::deque<Message>>, kLanes> lanes;
-    bool fresh = false;  // messages that the owner has not tried to deliver yet
-    std::deque<std::pair<Op*, Status>> ended;             // operations of the owner
-    std::deque<std::string> lost;                         // addresses that closed
+    bool fresh = false;  // messages and ends that the owner has not looked at yet
+    std::deque<std::pair<Op*, Status>> ended;  // operations of the owner
+    // Addresses that closed. Each is told when no expected message of it is left, so that its last
+    // answers come before its end, also those that the core refuses for now.
+    std::deque<std::string> lost;
     std::vector<std::shared_ptr<Mailbox>> out_of_credit;  // to be signalled when there is room
     bool closed = false;
     bool armed = false;
@@ -63,8 +65,13 @@ struct Mailbox {
     Mailbox() : event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
     ~Mailbox() { close(event); }
 
-    // What the core has refused is no work: it asks for it again.
-    bool idle() const { return !fresh && ended.empty() && lost.empty() && !credit; }
+    // What the core has refused is no work, nor what waits for that: it asks for it again.
+    bool idle() const { return !fresh && ended.empty() && !credit; }
+    bool answers_of(const std::string& address) const {  // the mutex is held
+        const auto& senders = lanes[static_cast<std::size_t>(Lane::expected)];
+        const auto it = senders.find(address);
+        return it != senders.end() && !it->second.empty();
+    }
     void signal() const {  // the mutex is held
         if (armed) {
             const std::uint64_t one = 1;
@@ -262,9 +269,13 @@ class Context final : public plugin::Context {
             guard.lock();
             ++events;
         }
-        while (!box_->lost.empty()) {
-            const std::string address = std::move(box_->lost.front());
-            box_->lost.pop_front();
+        for (std::size_t i = 0; i < box_->lost.size();) {
+            const std::string address = box_->lost[i];
+            if (box_->answers_of(address)) {
+                ++i;
+                continue;
+            }
+            box_->lost.erase(box_->lost.begin() + static_cast<std::ptrdiff_t>(i));
             guard.unlock();
             if (plugin::Peer* peer = sink_.source(std::as_bytes(std::span(address)))) {
                 sink_.peer_lost(*peer, Status::hostunreach);
@@ -393,6 +404,7 @@ class Domain final : public plugin::Domain {
         for (const auto& box : others) {
             const std::lock_guard guard(box->mutex);
             box->lost.push_back(address_);
+            box->fresh = true;
             box->signal();
         }
     }
