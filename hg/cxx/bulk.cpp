@@ -308,8 +308,16 @@ bool TransferState::start(Continuation& continuation) noexcept {
             }
         };
         try {
-            if (engine.timers().add(expiry)) {
-                engine.timer_added();
+            switch (engine.timers().add(expiry)) {
+                case Timers::Added::first:
+                    engine.timer_added();
+                    break;
+                case Timers::Added::later:
+                    break;
+                case Timers::Added::closed:
+                    status = Status::canceled;
+                    cause = CallState::Cause::closing;
+                    break;
             }
         } catch (const std::bad_alloc&) {
             status = Status::nomem;

@@ -166,6 +166,14 @@ bool CallState::start(Continuation& continuation) noexcept {
     if (!ok(status)) [[unlikely]] {
         return false;
     }
+    EngineCore& engine = peer->engine();
+    if (engine.canceling()) [[unlikely]] {
+        // Described before the engine ended: nobody would see it end.
+        status = Status::canceled;
+        cause = Cause::closing;
+        end(*this);
+        return false;
+    }
     next = &continuation;
     const Callback callback{.run = &run_call, .arg = this};
     const std::size_t payload = message.beyond == nullptr ? message.size : 0;
@@ -180,7 +188,6 @@ bool CallState::start(Continuation& continuation) noexcept {
         end(*this);
         return false;
     }
-    EngineCore& engine = peer->engine();
     if (counters != nullptr) {
         begun = Clock::now();
         counters->calls.sent(message.size);
@@ -198,8 +205,16 @@ bool CallState::start(Continuation& continuation) noexcept {
             call.handle->cancel();
         };
         try {
-            if (engine.timers().add(expiry)) {
-                engine.timer_added();
+            switch (engine.timers().add(expiry)) {
+                case Timers::Added::first:
+                    engine.timer_added();
+                    break;
+                case Timers::Added::later:
+                    break;
+                case Timers::Added::closed:
+                    status = Status::canceled;
+                    cause = Cause::closing;
+                    break;
             }
         } catch (const std::bad_alloc&) {
             status = Status::nomem;

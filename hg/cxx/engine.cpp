@@ -456,8 +456,15 @@ class SleepAccess {
             s.engine_.context().complete(*std::launder(reinterpret_cast<Due*>(s.due_)));
         };
         try {
-            if (engine.timers().add(sleep.timer_)) {
-                engine.timer_added();
+            switch (engine.timers().add(sleep.timer_)) {
+                case Timers::Added::first:
+                    engine.timer_added();
+                    break;
+                case Timers::Added::later:
+                    break;
+                case Timers::Added::closed:
+                    engine.leave(engine.tasks);
+                    return false;
             }
         } catch (...) {
             engine.leave(engine.tasks);

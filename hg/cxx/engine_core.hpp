@@ -73,6 +73,8 @@ class EngineCore {
     Context& context() const noexcept { return *context_; }
     Timers& timers() noexcept { return timers_; }
     bool closing() const noexcept { return closing_.load(std::memory_order_acquire); }
+    // What is in flight is being canceled, or was.
+    bool canceling() const noexcept { return canceling_.load(std::memory_order_acquire); }
     // Nobody may drive it any more.
     bool over() const noexcept { return over_.load(std::memory_order_acquire); }
     const std::stop_source& stopping() const noexcept { return stopping_; }

@@ -27,13 +27,16 @@ bool Timers::open_descriptor() noexcept {
     return fd_ >= 0;
 }
 
-bool Timers::add(Timer& timer) {
+Timers::Added Timers::add(Timer& timer) {
     const std::lock_guard guard(lock_);
+    if (closed_) [[unlikely]] {
+        return Added::closed;
+    }
     heap_.push_back(&timer);
     timer.position = heap_.size() - 1;
     up(timer.position);
     publish();
-    return heap_.front() == &timer;
+    return heap_.front() == &timer ? Added::first : Added::later;
 }
 
 bool Timers::remove(Timer& timer) noexcept {
@@ -46,11 +49,22 @@ bool Timers::remove(Timer& timer) noexcept {
     return true;
 }
 
-void Timers::expire_until(Clock::time_point now, bool passed) noexcept {
-    if (passed && ns(now) < next_.load(std::memory_order_relaxed)) {
+void Timers::expire_until(Clock::time_point now) noexcept {
+    if (ns(now) < next_.load(std::memory_order_relaxed)) {
         return;
     }
     const std::lock_guard guard(lock_);
+    fire_until(now, true);
+}
+
+void Timers::expire_all() noexcept {
+    const std::lock_guard guard(lock_);
+    closed_ = true;
+    fire_until(Clock::time_point::max(), false);
+}
+
+// Under the lock.
+void Timers::fire_until(Clock::time_point now, bool passed) noexcept {
     while (!heap_.empty() && heap_.front()->when <= now) {
         Timer& timer = *heap_.front();
         take_out(0);

@@ -17,18 +17,23 @@ class Timers {
     explicit Timers(bool threaded) noexcept : lock_(threaded) {}
     ~Timers();
 
-    // Answers whether it is the earliest now: whoever sleeps has to know. Throws std::bad_alloc.
-    bool add(Timer& timer);
+    enum class Added : std::uint8_t {
+        first,  // the earliest now: whoever sleeps has to know
+        later,
+        closed,  // not added: expire_all() was here
+    };
+    // Throws std::bad_alloc.
+    Added add(Timer& timer);
     // Afterwards it does not fire, and is not firing. False: it was not there.
     bool remove(Timer& timer) noexcept;
     // Fires what is due.
     void expire() noexcept {
         if (next_.load(std::memory_order_relaxed) != kNone) [[unlikely]] {
-            expire_until(Clock::now(), true);
+            expire_until(Clock::now());
         }
     }
-    // Fires everything before its time.
-    void expire_all() noexcept { expire_until(Clock::time_point::max(), false); }
+    // Fires everything before its time, and takes no more: who comes late would wait for nobody.
+    void expire_all() noexcept;
     // At most `ms`, and until the next one is due.
     unsigned until_next(unsigned ms) const noexcept {
         const std::int64_t next = next_.load(std::memory_order_relaxed);
@@ -44,7 +49,8 @@ class Timers {
     static constexpr std::int64_t kNone = INT64_MAX;
 
     static unsigned until(std::int64_t next, unsigned ms) noexcept;
-    void expire_until(Clock::time_point now, bool passed) noexcept;
+    void expire_until(Clock::time_point now) noexcept;
+    void fire_until(Clock::time_point now, bool passed) noexcept;
     void move(std::size_t to, Timer* timer) noexcept;
     void up(std::size_t at) noexcept;
     void down(std::size_t at) noexcept;
@@ -54,6 +60,7 @@ class Timers {
     na::util::OptionalLock lock_;
     // Guarded by lock_.
     std::vector<Timer*> heap_;
+    bool closed_ = false;
     int fd_ = -1;
     std::int64_t armed_ = kNone;  // what the descriptor is set to
 

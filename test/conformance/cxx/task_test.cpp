@@ -228,6 +228,30 @@ TEST_CASE("sleeps pass, and end early with the engine") {
     CHECK(early == 2);
 }
 
+TEST_CASE("a sleep that begins when the others have been ended early ends early, too") {
+    // As of a thread that stood still between the look at the engine and the timer.
+    hg::Engine engine = hg::Engine::client(support::options().protocol);
+    hg::detail::cancel_rest(engine.core(), 0ms);
+    CHECK_FALSE(hg::sync_wait(engine, engine.sleep(1h)));
+}
+
+TEST_CASE("a call that is described before the end of its engine, and started after it, fails") {
+    Pair pair;
+    pair.server.serve(echo, [](std::string text) { return text; });
+    for (const bool guarded : {false, true}) {
+        hg::EngineOptions options;
+        options.progress = guarded ? hg::Progress::caller : hg::Progress::own_thread;
+        hg::Engine engine = hg::Engine::client(support::options().protocol, options);
+        const hg::Peer peer = engine.connect(pair.server.uri());
+        auto call =
+            guarded ? echo(peer, "small", hg::within(1h)) : echo(peer, std::string(100'000, 'x'));
+        engine.shutdown(0ms);
+        const hg::Result<std::string> r = std::move(call).wait();
+        CHECK(r.status() == Status::canceled);
+        CHECK_THAT(r.error().message, Catch::Contains("the engine is shut down"));
+    }
+}
+
 TEST_CASE("a coroutine that waits at the end of its engine is told, and its caller too") {
     static constexpr hg::Rpc<void()> wait_long{"wait_long"};
     hg::EngineOptions options;
