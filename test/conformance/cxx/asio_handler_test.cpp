@@ -296,7 +296,7 @@ TEST_CASE("an engine ends before the executor of its coroutines") {
         Pair pair(std::move(options));
         hg::asio::Driver driver(pair.server, io->get_executor());
         pair.server.serve(wait_long, [&]() -> ba::awaitable<void> {
-            const Note note{gone};
+            const Note notes{gone};
             co_await pause(std::chrono::hours(1));
         });
         std::atomic<int> status{-1};
