@@ -337,7 +337,7 @@ Error CallState::remote_error(Reader& r, Status code) const {
     std::string text;
     r(text);
     if (!r.finish()) {
-        return malformed(r.what());
+        return malformed(r);
     }
     if (counters != nullptr) {
         counters->calls.fail();
@@ -348,11 +348,14 @@ Error CallState::remote_error(Reader& r, Status code) const {
     return {code, std::move(text)};
 }
 
-Error CallState::malformed(const char* why) const {
+Error CallState::malformed(const Reader& r) const {
     if (counters != nullptr) {
         counters->calls.fail();
     }
-    return {Status::protocol_error, fmt::format("{}: a malformed answer: {}", subject(*this), why)};
+    const bool large = r.status() == Status::msgsize;
+    return {r.status(),
+            fmt::format("{}: {}: {}", subject(*this),
+                        large ? "its answer is too large" : "a malformed answer", r.what())};
 }
 
 Error current_error() noexcept {

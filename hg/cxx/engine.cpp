@@ -13,8 +13,10 @@ namespace hg {
 namespace detail {
 namespace {
 
-// The engine that this thread drives, for which it need not be woken.
-thread_local EngineCore* driving = nullptr;
+// The engine that this thread drives, for which it need not be woken. Read in every round: without
+// a call of __tls_get_addr (a pointer fits into what the loader keeps for libraries that come
+// late).
+[[gnu::tls_model("initial-exec")]] thread_local EngineCore* driving = nullptr;
 
 constexpr unsigned kLongest = 60'000;  // ms that progress sleeps without a look around
 // For what was canceled at the end of a shutdown to say so.
@@ -37,6 +39,10 @@ Result<EngineCore*> EngineCore::open(std::string_view info, bool listen, EngineO
     }
     if (!options.sm_name.empty() && !options.auto_sm) {
         return Error{Status::invalid_arg, "EngineOptions: sm_name is for auto_sm"};
+    }
+    if (options.limits.depth == 0) {
+        return Error{Status::invalid_arg,
+                     "EngineOptions: limits with a depth of 0 refuse everything but numbers"};
     }
     Options core;
     core.na = options.transport;
@@ -437,9 +443,8 @@ class SleepAccess {
  public:
     static bool start(Sleep& sleep, Continuation& next) {
         EngineCore& engine = sleep.engine_;
-        if (!engine.enter(engine.tasks)) {
-            return false;
-        }
+        // Also while the engine drains: what is in flight may sleep in the time that it has left.
+        engine.tasks.fetch_add(1, std::memory_order_seq_cst);
         sleep.next_ = &next;
         sleep.timer_.sleep = &sleep;
         auto* due = new (sleep.due_) Due;

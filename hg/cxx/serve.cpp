@@ -268,6 +268,92 @@ void RequestState::finish() noexcept {
     e.unref();
 }
 
+// --- deadlines
+// -------------------------------------------------------------------------------------------------------
+
+class RequestWatch {
+ public:
+    explicit RequestWatch(EngineCore& engine)
+        : engine_(engine), on_stop_(engine.stopping().get_token(), Stop{this}) {}
+
+    void begin(Clock::time_point deadline) {
+        expiry_.watch = this;
+        expiry_.when = deadline;
+        expiry_.fire = [](Timer& timer, bool) noexcept {
+            // Stop callbacks are users' code.
+            RequestWatch& watch = *static_cast<Expiry&>(timer).watch;
+            watch.refs_.fetch_add(1, std::memory_order_relaxed);
+            watch.passed_.watch = &watch;
+            watch.passed_.run = [](Completion& c) {
+                RequestWatch& self = *static_cast<Passed&>(c).watch;
+                (void)self.source_.request_stop();
+                self.unref();
+            };
+            watch.engine_.context().complete(watch.passed_);
+        };
+        switch (engine_.timers().add(expiry_)) {
+            case Timers::Added::first:
+                engine_.timer_added();
+                break;
+            case Timers::Added::later:
+                break;
+            case Timers::Added::closed:
+                (void)source_.request_stop();
+                break;
+        }
+    }
+    void end() noexcept {
+        (void)engine_.timers().remove(expiry_);
+        unref();
+    }
+    std::stop_token token() const noexcept { return source_.get_token(); }
+
+ private:
+    struct Stop {
+        RequestWatch* watch;
+        void operator()() const noexcept {
+            std::stop_source source = watch->source_;  // the handler may end in its callback
+            (void)source.request_stop();
+        }
+    };
+    struct Expiry : Timer {
+        RequestWatch* watch = nullptr;
+    };
+    struct Passed : Completion {
+        RequestWatch* watch = nullptr;
+    };
+    void unref() noexcept {
+        if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+            delete this;
+        }
+    }
+
+    EngineCore& engine_;
+    std::atomic<unsigned> refs_{1};  // the request, and the completion under way
+    std::stop_source source_;
+    Expiry expiry_;
+    Passed passed_;
+    std::stop_callback<Stop> on_stop_;  // the last: it may run at once
+};
+
+RequestWatch* watch(const RequestState& request) {
+    auto made = std::make_unique<RequestWatch>(*request.engine);
+    made->begin(request.deadline);
+    return made.release();
+}
+
+std::stop_token token_of(const RequestWatch& watch) noexcept {
+    return watch.token();
+}
+
+void unwatch(RequestWatch& watch) noexcept {
+    watch.end();
+}
+
+const Limits& limits_of(const EngineCore& engine) noexcept {
+    return engine.options().limits;
+}
+
 // --- frames
 // ----------------------------------------------------------------------------------------------------------
 
@@ -330,8 +416,26 @@ void free_frame(void* frame, std::size_t bytes) noexcept {
 
 }  // namespace detail
 
+CallOptions Request::options() const {
+    // The deadline ends them by itself, and says so.
+    return {.deadline = deadline(), .stop = state_.engine->stopping().get_token()};
+}
+
 std::stop_token Request::stop() const {
-    return state_.engine->stopping().get_token();
+    if (state_.deadline == Clock::time_point::max()) {
+        return state_.engine->stopping().get_token();
+    }
+    std::atomic_ref<detail::RequestWatch*> mine(watch_);
+    detail::RequestWatch* watch = mine.load(std::memory_order_acquire);
+    if (watch == nullptr) {
+        detail::RequestWatch* made = detail::watch(state_);
+        if (mine.compare_exchange_strong(watch, made, std::memory_order_acq_rel)) {
+            watch = made;
+        } else {
+            detail::unwatch(*made);
+        }
+    }
+    return detail::token_of(*watch);
 }
 
 }  // namespace hg

@@ -128,7 +128,7 @@ void spawn_on(const E& executor, S& served, hg::detail::RequestState& request) n
     try {
 #if BOOST_VERSION >= 107700
         auto stopper = std::allocate_shared<Stopper>(Recycle<Stopper>(), executor);
-        stopper->arm(Request(request).stop());
+        stopper->arm(Request(request).options().stop);
         auto slot = stopper->slot();
         boost::asio::co_spawn(executor, serve_on<E>(served, std::move(serving)),
                               boost::asio::bind_cancellation_slot(

@@ -3,15 +3,21 @@
 // results of RPCs pass through it. What can be sent:
 //
 //   numbers, bool, enumerations, std::byte      fixed size, little-endian
-//   std::string, string_view, vector, array, span, deque, list, map, set, their unordered and multi
-//   kinds, pair, tuple, optional, variant, unique_ptr, bitset, complex, chrono durations and times
-//   aggregates of such (up to 32 members)       without any code
-//   classes with serialize(Archive&), or save(Archive&) const and load(Archive&), as cereal has it
-//   anything else by one function beside it:    template <class Archive>
+//   std::string, string_view, vector, array, span, deque, list, forward_list, map, set, their
+//   unordered and multi kinds, pair, tuple, optional, variant, unique_ptr, shared_ptr, bitset,
+//   complex, chrono durations and times, filesystem::path, hg::Result, and std::expected where
+//   there is one aggregates of such (up to 32 members)       without any code classes with
+//   serialize(Archive&), or save(Archive&) const and load(Archive&), as cereal has it anything else
+//   by one function beside it:    template <class Archive>
 //                                               void serialize(Archive& ar, Type& value)
 //
 // string_view, span of one-byte elements, and hg::Elements of numbers (hg/elements.hpp) are read as
 // views into the message, without a copy; they live as long as the message: see hg/rpc.hpp.
+//
+// Any number of its underlying type is taken for a value of an enumeration, unless there is beside
+// it
+//
+//   constexpr bool valid_enum(Color c) { return c == Color::red || c == Color::green; }
 //
 // What is read is hostile: every length is checked against the bytes that are left before anything
 // is allocated, nesting has a limit, and what the values take in memory has one (Limits). A Reader
@@ -99,11 +105,17 @@ template <typename T>
 concept plain_aggregate =
     std::is_aggregate_v<T> && std::is_class_v<T> && !has_codec<T> && !custom<T>;
 
+// Says which values it has: valid_enum() beside it.
+template <typename T>
+concept checked_enum = std::is_enum_v<T> && requires(T value) {
+    { valid_enum(value) } -> std::convertible_to<bool>;
+};
+
 // Bytes in memory are bytes in the message, and every value of them is valid.
 template <typename T>
 consteval bool is_raw() {
     if constexpr (std::is_enum_v<T>) {
-        return true;
+        return !checked_enum<T>;
     } else {
         return scalar<T> && !std::same_as<T, bool>;
     }
@@ -198,6 +210,16 @@ class Writer {
     std::byte* begin() const noexcept { return begin_; }
     std::size_t written() const noexcept { return static_cast<std::size_t>(at_ - begin_); }
     void* owner() const noexcept { return owner_; }
+    // Around what a pointer points to. False: pointers that lead back to where they began would be
+    // followed for ever: the writer has failed.
+    bool follow() noexcept {
+        if (followed_ == kMostFollowed) [[unlikely]] {
+            fail(Status::invalid_arg, "pointers within pointers without end: a cycle?");
+        }
+        followed_ += ok() ? 1 : 0;
+        return ok();
+    }
+    void followed() noexcept { --followed_; }
     // For grow(): goes on in [begin, end), where what was written is copied to already.
     void move_to(std::byte* begin, std::byte* end) noexcept {
         at_ = begin + written();
@@ -208,6 +230,8 @@ class Writer {
     Handle* handle = nullptr;
 
  private:
+    static constexpr unsigned kMostFollowed = 4096;
+
     template <typename T>
     void write(const T& value);
     bool more(std::size_t n) { return ok() && grow_(*this, n); }
@@ -219,6 +243,7 @@ class Writer {
     void* owner_;
     Status status_ = Status::success;
     const char* what_ = "";
+    unsigned followed_ = 0;
 };
 
 // Decodes from bytes that a peer sent.
@@ -305,6 +330,16 @@ class Reader {
         memory_ -= static_cast<std::size_t>(n) * memory;
         return static_cast<std::size_t>(n);
     }
+    // Before that many bytes are allocated for what no count() announced. False: more than a
+    // message may: the reader has failed.
+    bool charge(std::size_t memory) noexcept {
+        if (memory > memory_) [[unlikely]] {
+            fail(Status::msgsize, "values that take more memory than a message may (hg::Limits)");
+            return false;
+        }
+        memory_ -= memory;
+        return true;
+    }
     template <detail::scalar T>
     T scalar() noexcept {
         if constexpr (std::same_as<T, bool>) {
@@ -314,6 +349,12 @@ class Reader {
                 return false;
             }
             return from != nullptr && *from != std::byte{0};
+        } else if constexpr (detail::checked_enum<T>) {
+            const auto value = static_cast<T>(scalar<std::underlying_type_t<T>>());
+            if (ok() && !valid_enum(value)) [[unlikely]] {
+                fail(Status::protocol_error, "a value that its enumeration does not have");
+            }
+            return ok() ? value : T{};
         } else {
             T value{};
             bytes(&value, sizeof value);
@@ -354,6 +395,12 @@ class Reader {
 };
 
 namespace detail {
+
+// Whether Limits can matter to a value: it nests, or takes memory besides its own.
+template <typename T>
+inline constexpr bool is_limited = !std::is_void_v<T> && !scalar<T>;
+template <typename C, typename Traits>
+inline constexpr bool is_limited<std::basic_string_view<C, Traits>> = false;
 
 // Depth to which recursive types are looked into at compile time.
 inline constexpr int kLook = 6;

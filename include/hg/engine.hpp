@@ -84,6 +84,8 @@ struct EngineOptions {
     // together, where the transport gains by it; HG_COALESCE and HG_COALESCE_LIMIT of the
     // environment say more. False: never.
     bool coalesce = true;
+    // What a message that is decoded may cost: requests here, and the answers to calls.
+    Limits limits = {};
     // How long the destructor waits for calls and handlers before it ends them.
     std::chrono::milliseconds drain{5000};
 

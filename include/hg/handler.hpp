@@ -37,14 +37,22 @@ class Request {
     explicit Request(const detail::RequestState& state) noexcept : state_(state) {}
     Request(const Request&) = delete;
     Request& operator=(const Request&) = delete;
+    ~Request() {
+        if (watch_ != nullptr) [[unlikely]] {
+            detail::unwatch(*watch_);
+        }
+    }
 
     // Who asked; can be called, if it listens, and outlives the request. Throws std::bad_alloc.
     Peer peer() const { return Peer::adopt(detail::peer_of(state_)); }
     // When the caller stops waiting; Clock::time_point::max(): it has not said.
     Clock::time_point deadline() const noexcept { return state_.deadline; }
     // For calls that serve this one: they end with it.
-    CallOptions options() const { return {.deadline = deadline(), .stop = stop()}; }
-    // Stopped when the engine ends before the handler does.
+    CallOptions options() const;
+    // Stopped when the caller's deadline passes, or the engine ends, before the handler does: what
+    // it goes on with is for nobody. Stop callbacks run on the engine's executor, or in shutdown().
+    // A caller without a deadline that goes away is not noticed before the answer is sent. Throws
+    // std::bad_alloc.
     std::stop_token stop() const;
     std::string_view name() const noexcept { return state_.rpc->name; }
 
@@ -52,6 +60,7 @@ class Request {
 
  private:
     const detail::RequestState& state_;
+    mutable detail::RequestWatch* watch_ = nullptr;
 };
 
 namespace detail {
@@ -174,6 +183,15 @@ void respond_answer(const RequestState& request, const T& answer) {
     }
 }
 
+template <typename Arguments>
+struct Limit;
+template <typename... A>
+struct Limit<std::tuple<A...>> {
+    static Limits of(const RequestState& request) noexcept {
+        return limits_for<A...>(request.engine);
+    }
+};
+
 template <typename Definition, typename F>
 class ServedBy final : public Served {
  public:
@@ -204,7 +222,7 @@ class ServedBy final : public Served {
 
  public:
     static bool decode(const RequestState& request, Arguments& arguments) {
-        Reader r(request.arguments);
+        Reader r(request.arguments, Limit<Arguments>::of(request));
         r.handle = request.handle;
         std::apply([&r](auto&... a) { r(a...); }, arguments);
         if (!r.finish()) [[unlikely]] {

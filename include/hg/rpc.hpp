@@ -183,7 +183,7 @@ class [[nodiscard(
                 return {};
             }
         }
-        Reader r(state_.reply());
+        Reader r(state_.reply(), detail::limits_for<R>(state_.engine()));
         r.handle = state_.handle;
         const auto code = static_cast<Status>(r.scalar<std::uint8_t>());
         if (!na::ok(code)) [[unlikely]] {
@@ -191,14 +191,14 @@ class [[nodiscard(
         }
         if constexpr (std::is_void_v<R>) {
             if (!r.finish()) [[unlikely]] {
-                return state_.malformed(r.what());
+                return state_.malformed(r);
             }
             return {};
         } else {
             R value{};
             r(value);
             if (!r.finish()) [[unlikely]] {
-                return state_.malformed(r.what());
+                return state_.malformed(r);
             }
             if constexpr (detail::has_views<R>()) {
                 return Held<R>(std::move(value), state_.keep());
@@ -260,6 +260,9 @@ class Rpc<R(P...)> {
                                                        std::is_const_v<std::remove_reference_t<P>>,
                                                    std::remove_cvref_t<P>, P>>(),
          ...);
+        static_assert(!detail::is_result<R>,
+                      "callers of every RPC can have a hg::Result: name its value only, and let "
+                      "the handler answer a hg::Result");
         if constexpr (!std::is_void_v<R>) {
             detail::check_can_send<R>();
         }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cassert>
+#include <concepts>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -54,6 +55,8 @@ void check(Status status, const char* doing);
 template <typename T>
 class [[nodiscard]] Result {
  public:
+    // The value that T{} is.
+    Result() requires std::default_initializable<T> : state_(std::in_place_index<0>) {}
     // There is a value.
     Result(T value)
         : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The typed codec of the C++ API (hg/codec.hpp); the first byte chooses the type that is decoded.
+#include <filesystem>
+
 #include "hg/codec.hpp"
 #include "target.hpp"
 
@@ -17,6 +19,15 @@ struct Node {
     std::optional<std::string> text;
 };
 struct Nothing {};
+enum class Level : std::uint8_t { low, high };
+constexpr bool valid_enum(Level l) {
+    return l <= Level::high;
+}
+struct Shared {
+    std::shared_ptr<const Shared> next;
+    std::forward_list<std::shared_ptr<std::array<Level, 5>>> levels;
+    std::filesystem::path path;
+};
 struct Views {
     std::string_view text;
     std::span<const std::byte> bytes;
@@ -64,6 +75,9 @@ constexpr Check kChecks[] = {
     &check<std::tuple<std::bitset<13>, std::complex<double>, std::chrono::nanoseconds,
                       std::vector<bool>, std::multimap<int, Nothing>>>,
     &check<std::array<std::optional<std::pair<int, std::string>>, 3>>,
+    &check<std::vector<Shared>>,
+    &check<std::vector<hg::Result<std::deque<std::deque<Level>>>>>,
+    &check<std::map<std::filesystem::path, hg::Result<void>>>,
 };
 
 }  // namespace

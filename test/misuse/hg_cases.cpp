@@ -72,6 +72,9 @@ hg::Task<> use(hg::Engine& engine, hg::Peer peer, hg::RemoteBulk<hg::Share::read
                     // receive hg::Elements
     constexpr hg::Rpc<void(std::span<const double>)> numbers{"numbers"};
     engine.serve(numbers, [](std::span<const double>) {});
+#elif MISUSE == 21  // callers of every RPC can have a hg::Result: name its value only
+    constexpr hg::Rpc<hg::Result<int>()> checked{"checked"};
+    (void)co_await checked(peer);
 #elif MISUSE == 19  // a Task runs only when it is awaited
     use(engine, peer, readable, writable);
 #endif

@@ -12,6 +12,8 @@
 #include <chrono>
 #include <complex>
 #include <deque>
+#include <forward_list>
+#include <iterator>
 #include <list>
 #include <map>
 #include <memory>
@@ -25,6 +27,9 @@
 #include <unordered_set>
 #include <variant>
 #include <vector>
+#if __has_include(<expected>)
+#include <expected>
+#endif
 
 #include "hg/codec.hpp"
 
@@ -41,7 +46,8 @@ enum class Sort : std::uint32_t {
     variant,
     bits,
     monostate,
-    bulk
+    bulk,
+    outcome
 };
 
 template <int Look, typename... T>
@@ -56,6 +62,7 @@ concept one_byte = raw<T> && sizeof(T) == 1;
 
 // What a node of a container takes besides its element.
 inline constexpr std::size_t kNode = 32;
+inline constexpr std::size_t kEmptyDeque = 600;
 
 // Sequences of elements that follow each other in memory.
 template <typename T>
@@ -88,13 +95,11 @@ void read_contiguous(Reader& r, C& out) {
             r.bytes(out.data(), n * sizeof(T));
         }
     } else {
+        // One after the other: what an element allocates is charged before the next one is made.
         out.clear();
-        out.resize(n);
-        for (auto& element : out) {
-            if (!r.ok()) {
-                break;
-            }
-            r(element);
+        out.reserve(n);
+        for (std::size_t left = n; left != 0 && r.ok(); --left) {
+            r(out.emplace_back());
         }
     }
 }
@@ -218,6 +223,86 @@ struct OptionalCodec : Properties<Sort::optional, T> {
     }
 };
 
+// The same. Each pointer gets an object of its own; none is shared afterwards.
+template <typename P>
+struct PointerCodec : Properties<Sort::optional, std::remove_const_t<typename P::element_type>> {
+    using T = std::remove_const_t<typename P::element_type>;
+    static void write(Writer& w, const P& p) {
+        w.scalar(p != nullptr);
+        if (p != nullptr && w.follow()) {
+            w(*p);
+            w.followed();
+        }
+    }
+    static void read(Reader& r, P& p) {
+        p.reset();
+        if (r.scalar<bool>() && r.charge(sizeof(T) + kNode)) {
+            auto made = make();
+            r(*made);
+            p = std::move(made);
+        }
+    }
+
+ private:
+    static auto make() {
+        if constexpr (std::same_as<P, std::shared_ptr<typename P::element_type>>) {
+            return std::make_shared<T>();
+        } else {
+            return std::make_unique<T>();
+        }
+    }
+};
+
+template <typename T>
+void put_error(Reader& r, Result<T>& out, Error&& error) {
+    const auto code = static_cast<unsigned>(error.status);
+    if (code == 0 || code > static_cast<unsigned>(Status::other_error)) {
+        r.fail(Status::protocol_error, "an error with a code that is none");
+        error.status = Status::other_error;
+    }
+    out = std::move(error);
+}
+#if defined(__cpp_lib_expected)
+template <typename T, typename E>
+void put_error(Reader&, std::expected<T, E>& out, E&& error) {
+    out = std::unexpected<E>(std::move(error));
+}
+#endif
+
+// One byte that says whether there is a value; that, or the error.
+template <typename Outcome, typename T, typename E>
+struct OutcomeCodec : Properties<Sort::outcome, std::conditional_t<std::is_void_v<T>, bool, T>, E> {
+    static void write(Writer& w, const Outcome& o) {
+        w.scalar(static_cast<bool>(o));
+        if (!o) {
+            w(o.error());
+        } else if constexpr (!std::is_void_v<T>) {
+            w(*o);
+        }
+    }
+    static void read(Reader& r, Outcome& o) {
+        if (!r.scalar<bool>()) {
+            E error{};
+            r(error);
+            put_error(r, o, std::move(error));
+        } else if constexpr (std::is_void_v<T>) {
+            o = Outcome{};
+        } else {
+            T value{};
+            r(value);
+            o = Outcome(std::move(value));
+        }
+    }
+};
+
+// std::filesystem::path, without its header.
+template <typename P>
+concept path_like = requires(const P& p) {
+    { p.native() } -> std::same_as<const typename P::string_type&>;
+    { P::preferred_separator } -> std::convertible_to<typename P::value_type>;
+    p.lexically_normal();
+};
+
 }  // namespace detail
 
 template <typename C, typename Traits, typename Alloc>
@@ -289,10 +374,55 @@ struct Codec<std::vector<bool, Alloc>> : detail::SequenceCodec<std::vector<bool,
     }
 };
 
+// Also one that is empty has allocated.
 template <typename T, typename Alloc>
-struct Codec<std::deque<T, Alloc>> : detail::NodeSequenceCodec<std::deque<T, Alloc>> {};
+struct Codec<std::deque<T, Alloc>> : detail::NodeSequenceCodec<std::deque<T, Alloc>> {
+    static void read(Reader& r, std::deque<T, Alloc>& d) {
+        if (r.charge(detail::kEmptyDeque)) {
+            detail::NodeSequenceCodec<std::deque<T, Alloc>>::read(r, d);
+        }
+    }
+};
 template <typename T, typename Alloc>
 struct Codec<std::list<T, Alloc>> : detail::NodeSequenceCodec<std::list<T, Alloc>> {};
+
+template <typename T, typename Alloc>
+struct Codec<std::forward_list<T, Alloc>> : detail::SequenceCodec<std::forward_list<T, Alloc>> {
+    using List = std::forward_list<T, Alloc>;
+    static void write(Writer& w, const List& l) {
+        w.size(static_cast<std::uint64_t>(std::distance(l.begin(), l.end())));
+        for (const T& element : l) {
+            w(element);
+        }
+    }
+    static void read(Reader& r, List& l) {
+        l.clear();
+        auto last = l.before_begin();
+        for (std::size_t n = r.count(detail::min_size_of<T>(), sizeof(T) + detail::kNode);
+             n != 0 && r.ok(); --n) {
+            last = l.emplace_after(last);
+            r(*last);
+        }
+    }
+};
+
+// As the string that it is natively.
+template <detail::path_like Path>
+struct Codec<Path> : detail::SequenceCodec<typename Path::string_type> {
+    static void write(Writer& w, const Path& p) {
+        detail::write_elements(w, p.native().data(), p.native().size());
+    }
+    static void read(Reader& r, Path& p) {
+        typename Path::string_type text;
+        detail::read_contiguous(r, text);
+        if (text.find(typename Path::value_type{}) != text.npos) [[unlikely]] {
+            // Who checks it sees more of it than who opens it.
+            r.fail(Status::protocol_error, "a path with a zero in it");
+            text.clear();
+        }
+        p = std::move(text);
+    }
+};
 
 template <typename T, typename... R>
 struct Codec<std::set<T, R...>> : detail::SetCodec<std::set<T, R...>, true> {};
@@ -370,15 +500,16 @@ struct Codec<std::optional<T>> : detail::OptionalCodec<std::optional<T>, T> {
 };
 
 template <typename T>
-struct Codec<std::unique_ptr<T>> : detail::OptionalCodec<std::unique_ptr<T>, T> {
-    static void read(Reader& r, std::unique_ptr<T>& p) {
-        p.reset();
-        if (r.scalar<bool>()) {
-            p = std::make_unique<T>();
-            r(*p);
-        }
-    }
-};
+struct Codec<std::unique_ptr<T>> : detail::PointerCodec<std::unique_ptr<T>> {};
+template <typename T>
+struct Codec<std::shared_ptr<T>> : detail::PointerCodec<std::shared_ptr<T>> {};
+
+template <typename T>
+struct Codec<Result<T>> : detail::OutcomeCodec<Result<T>, T, Error> {};
+#if defined(__cpp_lib_expected)
+template <typename T, typename E>
+struct Codec<std::expected<T, E>> : detail::OutcomeCodec<std::expected<T, E>, T, E> {};
+#endif
 
 template <typename... T>
 struct Codec<std::variant<T...>> : detail::Properties<detail::Sort::variant, T...> {

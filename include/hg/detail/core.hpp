@@ -193,7 +193,7 @@ struct CallState {
     Error error() const;
     // The same where the target answered with an error.
     Error remote_error(Reader& r, Status code) const;
-    Error malformed(const char* why) const;
+    Error malformed(const Reader& r) const;
     EngineCore* engine() const noexcept;  // null: no peer
     // Gives handle and peer back.
     void release() noexcept;
@@ -226,6 +226,13 @@ struct RequestState {
     void finish() noexcept;
 };
 
+// Request::stop() of a request with a deadline: a source that is stopped when it passes, or when
+// the engine ends. unwatch() when the handler has ended.
+class RequestWatch;
+RequestWatch* watch(const RequestState& request);  // throws std::bad_alloc
+std::stop_token token_of(const RequestWatch& watch) noexcept;
+void unwatch(RequestWatch& watch) noexcept;
+
 // A handler, as the registry keeps it.
 struct Served {
     RpcInfo rpc;
@@ -241,6 +248,17 @@ struct Served {
 
 // Takes over `served`, also on failure.
 Result<void> serve(EngineCore& engine, Served* served);
+
+// EngineOptions::limits.
+const Limits& limits_of(const EngineCore& engine) noexcept;
+template <typename... T>
+Limits limits_for([[maybe_unused]] const EngineCore* engine) noexcept {
+    if constexpr ((false || ... || is_limited<T>)) {
+        return limits_of(*engine);
+    } else {
+        return {};
+    }
+}
 
 // What drives an engine with Progress::caller, for handlers that run there; null: nothing (any
 // more). Any thread.

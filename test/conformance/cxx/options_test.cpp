@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <list>
 #include <numeric>
 #include <thread>
 
@@ -39,6 +40,29 @@ const hg::RpcStats* find(const std::vector<hg::RpcStats>& all, std::string_view 
 }
 
 }  // namespace
+
+TEST_CASE("what a message may cost is each engine's to say") {
+    static constexpr hg::Rpc<std::list<std::uint8_t>(std::list<std::uint8_t>, bool)> chain{"chain"};
+    hg::EngineOptions strict;
+    strict.limits = {.memory = 4000, .per_byte = 1};
+    const std::list<std::uint8_t> few(50, 1);
+    const std::list<std::uint8_t> many(1000, 1);
+    for (const bool server : {true, false}) {
+        CAPTURE(server);
+        Pair pair(server ? strict : hg::EngineOptions{}, server ? hg::EngineOptions{} : strict);
+        pair.server.serve(chain, [](std::list<std::uint8_t> list, bool back) {
+            return back ? list : std::list<std::uint8_t>{};
+        });
+        CHECK(chain(pair.peer, few, true).get() == few);
+        CHECK(chain(pair.peer, many, true).wait().status() == Status::msgsize);
+        // The strict one sees none of them.
+        CHECK(chain(pair.peer, many, false).wait().status() ==
+              (server ? Status::msgsize : Status::success));
+    }
+    strict.limits.depth = 0;
+    CHECK(hg::Engine::open(support::options().protocol, false, strict).status() ==
+          Status::invalid_arg);
+}
 
 TEST_CASE("engines that never sleep") {
     hg::EngineOptions busy;

@@ -228,6 +228,54 @@ TEST_CASE("sleeps pass, and end early with the engine") {
     CHECK(early == 2);
 }
 
+TEST_CASE("a handler is told when its caller's deadline has passed") {
+    Pair pair;
+    std::atomic<int> told{0};
+    std::atomic<int> ended{0};
+    pair.server.serve(nothing, [&](hg::Request& request) -> Task<> {
+        const std::stop_token stop = request.stop();
+        CHECK(stop == request.stop());
+        const std::stop_callback count(stop, [&] { ++told; });
+        while (!stop.stop_requested()) {
+            co_await pair.server.sleep(1ms);
+        }
+        ++ended;
+    });
+    // Its answer is on the way when the caller's own clock says so, or not.
+    const Status status = nothing(pair.peer, hg::within(30ms)).wait().status();
+    CHECK((status == Status::timeout || status == Status::success));
+    REQUIRE(support::until([&] { return ended == 1; }));
+    CHECK(told == 1);
+    // One that is done before.
+    pair.server.serve(add, [&](hg::Request& request, int a, int b) {
+        return request.stop().stop_requested() ? -1 : a + b;
+    });
+    for (int i = 0; i < 20; ++i) {
+        CHECK(add(pair.peer, i, 1, hg::within(1h)).get() == i + 1);
+    }
+    // And when the engine ends before it does, which sleeps meanwhile.
+    std::atomic<unsigned> rounds{0};
+    static constexpr hg::Rpc<void(bool)> patient{"patient"};
+    pair.server.serve(patient, [&](hg::Request& request, bool) -> Task<> {
+        const std::stop_token stop = request.stop();
+        while (!stop.stop_requested()) {
+            ++rounds;
+            co_await pair.server.sleep(2ms);
+        }
+        ++ended;
+    });
+    for (const hg::CallOptions& options : {hg::within(1h), hg::CallOptions{}}) {
+        patient(pair.peer, true, options).then([](const hg::Result<void>&) {});
+    }
+    REQUIRE(support::until([&] { return rounds >= 2; }));
+    const auto begin = hg::Clock::now();
+    const unsigned before = rounds;
+    pair.server.shutdown(50ms);
+    const auto took = std::chrono::ceil<std::chrono::milliseconds>(hg::Clock::now() - begin);
+    CHECK(ended == 3);
+    CHECK(rounds - before <= took.count() + 2);
+}
+
 TEST_CASE("a sleep that begins when the others have been ended early ends early, too") {
     // As of a thread that stood still between the look at the engine and the timer.
     hg::Engine engine = hg::Engine::client(support::options().protocol);

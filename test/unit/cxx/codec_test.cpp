@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <iterator>
 #include <random>
 
@@ -91,6 +92,10 @@ using hg::Status;
 }  // namespace
 
 namespace other {
+enum class Level : std::uint8_t { low = 1, high = 2 };
+constexpr bool valid_enum(Level l) {
+    return l == Level::low || l == Level::high;
+}
 class Foreign {
  public:
     std::vector<int> content;
@@ -166,6 +171,127 @@ TEST_CASE("types with functions of their own") {
     f.content = {1, 2};
     CHECK(hg::decode<std::vector<other::Foreign>>(hg::encode(std::vector{f, f}))->at(1).content ==
           f.content);
+}
+
+TEST_CASE("pointers, each with an object of its own") {
+    const auto one = std::make_shared<const std::string>("one");
+    const std::vector<std::shared_ptr<const std::string>> in{one, nullptr, one};
+    const auto out = hg::decode<std::vector<std::shared_ptr<const std::string>>>(hg::encode(in));
+    REQUIRE(out);
+    REQUIRE(out->size() == 3);
+    CHECK(*out->at(0) == "one");
+    CHECK(out->at(1) == nullptr);
+    CHECK(*out->at(2) == "one");
+    CHECK(out->at(0) != out->at(2));
+    CHECK(hg::encode(std::optional<int>(5)) == hg::encode(std::make_shared<int>(5)));
+    CHECK(hg::encode(std::optional<int>(5)) == hg::encode(std::make_unique<int>(5)));
+    struct Link {
+        std::shared_ptr<Link> next;
+        std::shared_ptr<Link> other;
+    };
+    auto ring = std::make_shared<Link>();
+    ring->next = std::make_shared<Link>(Link{ring, ring});
+    try {
+        (void)hg::encode(ring);
+        FAIL("a ring was encoded");
+    } catch (const hg::Exception& e) {
+        CHECK(e.status() == Status::invalid_arg);
+    }
+    ring->next.reset();
+    // What they point to is memory that a message takes.
+    struct Page {
+        std::array<std::optional<std::string>, 64> lines;
+    };
+    const std::vector<std::unique_ptr<Page>> none(1000);
+    CHECK(hg::decode<std::vector<std::unique_ptr<Page>>>(hg::encode(none), {.memory = 100'000}));
+    std::vector<std::unique_ptr<Page>> some(1000);
+    some[500] = std::make_unique<Page>();
+    CHECK(hg::decode<std::vector<std::unique_ptr<Page>>>(hg::encode(some),
+                                                         {.memory = 10'000, .per_byte = 8})
+              .status() == Status::success);
+    for (auto& page : some) {
+        page = std::make_unique<Page>();
+    }
+    CHECK(hg::decode<std::vector<std::unique_ptr<Page>>>(hg::encode(some),
+                                                         {.memory = 10'000, .per_byte = 8})
+              .status() == Status::msgsize);
+    CHECK(decode_status<std::vector<std::deque<int>>>(std::vector<std::uint8_t>(1000, 0),
+                                                      {.memory = 0, .per_byte = 0}) ==
+          Status::protocol_error);  // none, and bytes behind them
+    std::vector<std::uint8_t> deques{0xe8, 0x07};
+    deques.resize(1002, 0);
+    CHECK(decode_status<std::vector<std::deque<int>>>(deques) == Status::success);
+    CHECK(decode_status<std::vector<std::deque<int>>>(deques, {.memory = 200'000, .per_byte = 0}) ==
+          Status::msgsize);
+}
+
+TEST_CASE("paths, lists that point forward, containers with hashes and allocators of their own") {
+    const std::filesystem::path path = "/a/b c/\xc3\xa4";
+    CHECK(hg::decode<std::filesystem::path>(hg::encode(path)).value() == path);
+    CHECK(hg::encode(path) == hg::encode(path.native()));
+    CHECK(decode_status<std::filesystem::path>({3, 'a', 0, 'b'}) == Status::protocol_error);
+    const std::forward_list<std::string> list{"a", "b", "c"};
+    CHECK(hg::decode<std::forward_list<std::string>>(hg::encode(list)).value() == list);
+    CHECK(hg::encode(list) == hg::encode(std::vector<std::string>{"a", "b", "c"}));
+    struct Hash {
+        std::size_t operator()(const Point& p) const noexcept {
+            return static_cast<std::size_t>(p.x);
+        }
+    };
+    struct Near {
+        bool operator()(const Point& a, const Point& b) const noexcept { return a.x == b.x; }
+    };
+    using Set = std::unordered_set<Point, Hash, Near>;
+    const Set set{{1, 1.5}, {2, 2.5}};
+    CHECK(hg::decode<Set>(hg::encode(set)).value() == set);
+    // Two that are one where they arrive.
+    CHECK(hg::decode<Set>(hg::encode(std::set<int>{})));
+    const std::vector<Point> twice{{1, 1.5}, {1, 2.5}};
+    CHECK(hg::decode<Set>(hg::encode(twice)).status() == Status::protocol_error);
+    using Map = std::unordered_map<Point, std::string, Hash, Near>;
+    const Map map{{{1, 1.5}, "one"}};
+    CHECK(hg::decode<Map>(hg::encode(map)).value() == map);
+    CHECK(hg::decode<std::wstring>(hg::encode(std::wstring(L"wide"))).value() == L"wide");
+    CHECK(hg::decode<std::u8string>(hg::encode(std::u8string(u8"eight"))).value() == u8"eight");
+}
+
+TEST_CASE("results, one by one") {
+    using Results = std::vector<hg::Result<std::string>>;
+    Results in;
+    in.emplace_back("fine");
+    in.emplace_back(hg::Error{Status::noentry, "no such key"});
+    const auto out = hg::decode<Results>(hg::encode(in));
+    REQUIRE(out);
+    REQUIRE(out->size() == 2);
+    CHECK(out->at(0).value() == "fine");
+    CHECK(out->at(1).status() == Status::noentry);
+    CHECK(out->at(1).error().message == "no such key");
+    const std::pair<hg::Result<void>, hg::Result<void>> both{{}, hg::Error{Status::busy, ""}};
+    const auto again = hg::decode<std::pair<hg::Result<void>, hg::Result<void>>>(hg::encode(both));
+    REQUIRE(again);
+    CHECK(again->first);
+    CHECK(again->second.status() == Status::busy);
+    CHECK(decode_status<hg::Result<bool>>({1, 1}) == Status::success);
+    CHECK(decode_status<hg::Result<bool>>({0, 0, 0}) == Status::protocol_error);    // "success"
+    CHECK(decode_status<hg::Result<bool>>({0, 200, 0}) == Status::protocol_error);  // no code
+    CHECK(decode_status<hg::Result<bool>>({2, 1}) == Status::protocol_error);
+    CHECK(decode_status<hg::Result<void>>({0, 5}) == Status::protocol_error);
+#if defined(__cpp_lib_expected)
+    using Expected = std::expected<int, std::string>;
+    CHECK(hg::decode<Expected>(hg::encode(Expected(3))).value() == 3);
+    CHECK(hg::decode<Expected>(hg::encode(Expected(std::unexpect, "no"))).value().error() == "no");
+#endif
+}
+
+TEST_CASE("enumerations that say which values they have") {
+    using other::Level;
+    CHECK(hg::decode<Level>(hg::encode(Level::high)).value() == Level::high);
+    CHECK(decode_status<Level>({3}) == Status::protocol_error);
+    CHECK(decode_status<std::vector<Level>>({2, 1, 2}) == Status::success);
+    CHECK(decode_status<std::vector<Level>>({2, 1, 0}) == Status::protocol_error);
+    CHECK(decode_status<std::array<Level, 2>>({1, 9}) == Status::protocol_error);
+    CHECK(hg::detail::kind_of<Level>() == hg::detail::kind_of<Color>());
+    CHECK(decode_status<Color>({77}) == Status::success);  // who does not say
 }
 
 TEST_CASE("recursive types, to a depth") {
