@@ -27,6 +27,10 @@ namespace {
 // --------------------------------------------------------------------------------------------------------
 
 Endpoint::Endpoint(Settings settings) {
+    // Classes of one thread, where the case does not say otherwise: without [threads].
+    if (std::getenv("CINNABAR_TEST_SINGLE") != nullptr && settings.init.thread_mode == 0) {
+        settings.init.thread_mode = NA_THREAD_MODE_SINGLE;
+    }
     settings.init.max_contexts = std::max(settings.init.max_contexts, settings.contexts);
     cls_ = NA_Initialize_opt2(settings.info.c_str(), settings.listen, NA_VERSION(5, 0),
                               &settings.init);

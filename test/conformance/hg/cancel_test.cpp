@@ -148,7 +148,7 @@ TEST_CASE("one-way calls can be canceled as well") {
 
 // HG_Forward makes the handle one that can be canceled, and then posts: whoever cancels in between
 // finds nothing posted.
-TEST_CASE("a cancel on another thread while the call is being posted is not lost") {
+TEST_CASE("a cancel on another thread while the call is being posted is not lost", "[threads]") {
     Pair pair;
     for (const bool one_way : {false, true}) {
         Call call(pair.a, pair.to_b, one_way ? pair.a.note : pair.a.hold);

@@ -165,7 +165,7 @@ TEST_CASE("core: what was fetched is released before its handle is another RPC's
     CHECK(HG_Core_addr_free(other) == HG_SUCCESS);
 }
 
-TEST_CASE("core: who cancels late does not keep the sender of a response waiting") {
+TEST_CASE("core: who cancels late does not keep the sender of a response waiting", "[threads]") {
     Core a({.listen = false, .fetches = true});
     Core b({});
     Call call(a, b, kLarge);
@@ -188,7 +188,7 @@ TEST_CASE("core: who cancels late does not keep the sender of a response waiting
     }
 }
 
-TEST_CASE("core: another thread says that the rest was fetched") {
+TEST_CASE("core: another thread says that the rest was fetched", "[threads]") {
     Core a({.listen = false, .fetches = true});
     Core b({.fetches = true});
     Call in(a, b, kEcho);

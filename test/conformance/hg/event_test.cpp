@@ -50,7 +50,9 @@ class Server {
 
 }  // namespace
 
-TEST_CASE("progress and trigger wait as long as they are told, and no longer than needed") {
+// With one thread trigger does not wait: nobody could complete anything meanwhile.
+TEST_CASE("progress and trigger wait as long as they are told, and no longer than needed",
+          "[threads]") {
     Side side;
     auto start = Clock::now();
     CHECK(HG_Progress(side.context(), 50) == HG_TIMEOUT);
@@ -147,8 +149,8 @@ TEST_CASE("the event interface with epoll: no event is missed") {
     close(set);
 }
 
-TEST_CASE(
-    "a completion made by another thread wakes who sleeps in progress, and on the descriptor") {
+TEST_CASE("a completion made by another thread wakes who sleeps in progress, and on the descriptor",
+          "[threads]") {
     Side side;
     const int fd = HG_Event_get_wait_fd(side.context());
     struct Found {
@@ -193,7 +195,7 @@ TEST_CASE(
     CHECK(found.count == (fd >= 0 ? 3 : 2));
 }
 
-TEST_CASE("one thread progresses, another triggers") {
+TEST_CASE("one thread progresses, another triggers", "[threads]") {
     Pair pair;
     const Server server(pair.b);
     std::atomic<bool> stop{false};
@@ -223,7 +225,7 @@ TEST_CASE("one thread progresses, another triggers") {
 
 // A poll ends the effect of an arm, also of another thread's: who polls and goes passes the duty
 // on.
-TEST_CASE("a single poll by somebody else does not put a sleeper to sleep for good") {
+TEST_CASE("a single poll by somebody else does not put a sleeper to sleep for good", "[threads]") {
     Pair pair;
     if (HG_Event_get_wait_fd(pair.b.context()) < 0) {
         support::skip("the transport cannot be waited on");

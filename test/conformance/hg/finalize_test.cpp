@@ -85,7 +85,8 @@ TEST_CASE("handles destroyed while in flight are no obstacle: their callbacks ru
     REQUIRE(HG_Finalize(cls) == HG_SUCCESS);
 }
 
-TEST_CASE("a context that is destroyed waits for handles that other threads still have") {
+TEST_CASE("a context that is destroyed waits for handles that other threads still have",
+          "[threads]") {
     Pair pair;
     Call call(pair.a, pair.to_b, pair.a.hold);
     call.decode_output = false;

@@ -75,6 +75,11 @@ bool is_blob(const Blob& b, std::uint64_t number, std::size_t size, std::uint64_
 // ------------------------------------------------------------------------------------------------------------
 
 Side::Side(Settings settings) {
+    auto& na = settings.init.na_init_info;
+    // Classes of one thread, where the case does not say otherwise: without [threads].
+    if (std::getenv("CINNABAR_TEST_SINGLE") != nullptr && na.thread_mode == 0) {
+        na.thread_mode = NA_THREAD_MODE_SINGLE;
+    }
     settings.init.na_init_info.max_contexts =
         std::max(settings.init.na_init_info.max_contexts, settings.contexts);
     cls_ = HG_Init_opt2(settings.info.c_str(), settings.listen ? 1 : 0, HG_VERSION(2, 4),

@@ -67,7 +67,7 @@ hg_return_t on_parallel(hg_handle_t h) {
 
 }  // namespace
 
-TEST_CASE("several threads forward, progress and trigger on one context") {
+TEST_CASE("several threads forward, progress and trigger on one context", "[threads]") {
     Pair pair;
     const hg_id_t id = HG_Register_name(pair.a.cls(), "parallel", proc_blob, proc_blob, nullptr);
     REQUIRE(HG_Register_name(pair.b.cls(), "parallel", proc_blob, proc_blob, on_parallel) == id);
@@ -108,7 +108,7 @@ TEST_CASE("several threads forward, progress and trigger on one context") {
     CHECK(pair.a.counters().rpc_req_sent_count == kThreads * kCalls);
 }
 
-TEST_CASE("each thread has a context of its own") {
+TEST_CASE("each thread has a context of its own", "[threads]") {
     Side::Settings s;
     s.contexts = kThreads;
     Pair pair(s, s);
@@ -206,7 +206,7 @@ TEST_CASE("calls are canceled by another thread") {
     CHECK(ended == kCalls);
 }
 
-TEST_CASE("two threads claim one handle, and one of them gets it") {
+TEST_CASE("two threads claim one handle, and one of them gets it", "[threads]") {
     Pair pair;
     Call call(pair.a, pair.to_b, pair.a.empty);
     for (unsigned i = 0; i < kCalls; ++i) {

@@ -119,7 +119,7 @@ TEST_CASE("a peer that sends expected messages nobody waits for costs others non
     CHECK(holds(*s.target, in.data(), recv.result().size, 7, true));
 }
 
-TEST_CASE("a receive wakes who sleeps while messages are refused", "[held][wait]") {
+TEST_CASE("a receive wakes who sleeps while messages are refused", "[held][wait][threads]") {
     Scene s;
     if (NA_Poll_get_fd(s.target->cls(), s.target->context()) < 0) {
         support::skip("the transport cannot be waited on");

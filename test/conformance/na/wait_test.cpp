@@ -206,7 +206,7 @@ TEST_CASE("a blocked and an external side wake each other", "[wait]") {
     });
 }
 
-TEST_CASE("a blocked thread wakes although another one polls its context", "[wait]") {
+TEST_CASE("a blocked thread wakes although another one polls its context", "[wait][threads]") {
     Pair p;
     Buffer in(p.b);
     Buffer out(p.a);
@@ -230,7 +230,8 @@ TEST_CASE("a blocked thread wakes although another one polls its context", "[wai
     }
 }
 
-TEST_CASE("a thread that sleeps on the descriptor wakes although another one polls", "[wait]") {
+TEST_CASE("a thread that sleeps on the descriptor wakes although another one polls",
+          "[wait][threads]") {
     Pair p;
     if (NA_Poll_get_fd(p.b.cls(), p.b.context()) < 0) {
         support::skip("no descriptor to wait on");
@@ -257,7 +258,8 @@ TEST_CASE("a thread that sleeps on the descriptor wakes although another one pol
     }
 }
 
-TEST_CASE("a blocked sender wakes when a full receiver has room again", "[wait][backpressure]") {
+TEST_CASE("a blocked sender wakes when a full receiver has room again",
+          "[wait][backpressure][threads]") {
     Pair p;
     constexpr unsigned kCount = 2000;
     Buffer out(p.a);
@@ -289,7 +291,7 @@ TEST_CASE("a blocked sender wakes when a full receiver has room again", "[wait][
     sender.join();
 }
 
-TEST_CASE("a post by another thread wakes the one that sleeps", "[wait]") {
+TEST_CASE("a post by another thread wakes the one that sleeps", "[wait][threads]") {
     Pair p;
     Buffer out(p.a);
     const std::size_t total = fill_message(p.a, out, 10, 1);
@@ -310,7 +312,7 @@ TEST_CASE("a post by another thread wakes the one that sleeps", "[wait]") {
     }
 }
 
-TEST_CASE("a cancel by another thread wakes the one that sleeps", "[wait][cancel]") {
+TEST_CASE("a cancel by another thread wakes the one that sleeps", "[wait][cancel][threads]") {
     Endpoint e;
     Buffer in(e);
     for (unsigned i = 0; i < 20; ++i) {
@@ -329,7 +331,7 @@ TEST_CASE("a cancel by another thread wakes the one that sleeps", "[wait][cancel
     }
 }
 
-TEST_CASE("several threads asleep in one context all get their messages", "[wait]") {
+TEST_CASE("several threads asleep in one context all get their messages", "[wait][threads]") {
     Pair p;
     constexpr unsigned kThreads = 3;
     constexpr unsigned kCount = 300;
