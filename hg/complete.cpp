@@ -9,6 +9,12 @@ namespace hg {
 using na::Lane;
 using na::Status;
 
+void Handle::forward_part_ended() noexcept {
+    if (end_part()) {
+        forward_ended();
+    }
+}
+
 void Handle::on_response(na::Operation& op, const na::Outcome& o) noexcept {
     Handle& h = of(op);
     if (ok(o.status)) [[likely]] {
@@ -73,18 +79,16 @@ void Handle::take_unusual_response(std::span<std::byte> message) noexcept {
     }
 }
 
-void Handle::forward_part_ended() noexcept {
-    if (end_part()) {
-        forward_ended();
-    }
-}
-
 // Request sent, answer there, or either failed. May run inside a handler.
 void Handle::forward_ended() noexcept {
     if (!(ack_wanted_ || more_wanted_ || answer_canceled_)) [[likely]] {
         finish(&Handle::run_forward);
-        return;
+    } else {
+        forward_ended_otherwise();
     }
+}
+
+void Handle::forward_ended_otherwise() noexcept {
     if (ack_wanted_) {
         defer(
             &Handle::pull_output);  // whatever the status: the target waits for the acknowledgement

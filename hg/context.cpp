@@ -63,6 +63,7 @@ Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id, Requ
         return std::move(net).error();
     }
     context->net_ = std::make_unique<Port>(*context, bulk::Rail::net, std::move(*net));
+    context->only_ = &context->net_->na();
     if (cls.sm() != nullptr) {
         auto sm = na::Context::open(*cls.sm(), id);
         if (!sm) {
@@ -305,6 +306,25 @@ void Context::end_all(Status code) {
 // --- progress
 // --------------------------------------------------------------------------------------------------------
 
+std::uint32_t Context::poll_with_care() noexcept {
+    waiter_.disarm();
+    net_->na().poll();
+    if (sm_ != nullptr) {
+        sm_->na().poll();
+    }
+    if (!threaded_) {
+        attention_ = sm_ != nullptr || waiter_.armed();
+    }
+    std::uint32_t due = done_.count();
+    if (bulk_->runnable() || !work_.empty()) [[unlikely]] {
+        due = work_off();
+    }
+    if (due != 0) {
+        settle();
+    }
+    return due;
+}
+
 std::uint32_t Context::work_off() noexcept {
     if (bulk_->runnable()) {
         bulk_->progress();
@@ -342,6 +362,9 @@ Status Context::progress_slowly(unsigned timeout_ms) noexcept {
 bool Context::ready() noexcept {
     if (waiter_.fd() < 0) {
         return true;
+    }
+    if (!threaded_) {
+        attention_ = true;  // of the next poll, which ends it
     }
     waiter_.set_armed();
     return !done_.empty() || !arm() || !done_.empty();

@@ -110,22 +110,17 @@ class Context {
     // One round; answers how many callbacks are due. Who stops polling while other threads may
     // sleep in progress() or on wait_fd() calls leave() then.
     [[gnu::always_inline]] std::uint32_t poll() noexcept {
-        waiter_.disarm();
-        net_->na().poll();
-        if (sm_ != nullptr) {
-            sm_->na().poll();
+        if (attention_) [[unlikely]] {
+            return poll_with_care();
         }
-        std::uint32_t due = done_.count();
+        only_->poll();
         if (bulk_->runnable() || !work_.empty()) [[unlikely]] {
-            due = work_off();
+            return work_off();
         }
-        if (due != 0) {
-            settle();
-        }
-        return due;
+        return done_.count();
     }
     void leave() noexcept {
-        if (threaded_) {
+        if (threaded_) [[unlikely]] {
             waiter_.leave([this] { return arm(); });
         }
     }
@@ -145,19 +140,20 @@ class Context {
         if (gathers_) [[unlikely]] {
             return trigger_gathering(max_count, count);
         }
-        do {
-            auto* due = static_cast<Completion*>(done_.pop());
-            if (due == nullptr) [[unlikely]] {
-                if (count != 0 || done_.empty()) {
+        if (!threaded_) [[likely]] {
+            std::uint32_t ran = 0;
+            do {
+                auto* due = static_cast<Completion*>(done_.pop_alone());
+                if (due == nullptr) {
                     break;
                 }
-                na::util::cpu_relax();  // another thread is just about to add it
-                continue;
-            }
-            due->run(*due);
-            ++count;
-        } while (count < max_count);
-        return count == 0 ? na::Status::timeout : na::Status::success;
+                due->run(*due);
+                ++ran;
+            } while (ran < max_count);
+            count = ran;
+            return ran == 0 ? na::Status::timeout : na::Status::success;
+        }
+        return trigger_together(max_count, count);
     }
     std::uint32_t callbacks_due() const noexcept { return done_.count(); }
     // For who runs callbacks elsewhere than in trigger(): the next one, to be run exactly once by
@@ -198,8 +194,10 @@ class Context {
     void await_callback(unsigned timeout_ms);
     void announce() noexcept;  // somebody who sleeps has to look
     na::Status progress_slowly(unsigned timeout_ms) noexcept;
+    std::uint32_t poll_with_care() noexcept;
     std::uint32_t work_off() noexcept;
     na::Status trigger_gathering(unsigned max_count, unsigned& count);
+    na::Status trigger_together(unsigned max_count, unsigned& count);
     bool run_work() noexcept;
     bool arm() noexcept;
     bool nothing_under_way();
@@ -224,12 +222,17 @@ class Context {
     Class& cls_;
     const std::uint8_t id_;
     const bool threaded_;
+    // A poll has to look at more than one transport and what is queued here: always where threads
+    // share the class, or there are two transports; else after somebody may have slept. Written by
+    // the one thread only, where it is not always true.
+    bool attention_ = true;
     bool entered_ = false;
     na::CompletionQueue done_;
     na::CompletionQueue work_;
     na::Waiter waiter_;
     OverflowPool overflow_;
     Unacked unacked_;
+    na::Context* only_ = nullptr;  // that of net_
     std::unique_ptr<Port> net_;
     std::unique_ptr<Port> sm_;
     std::unique_ptr<bulk::Engine> bulk_;

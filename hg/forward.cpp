@@ -86,6 +86,7 @@ Status Handle::bind(Address* addr, std::uint64_t id) {
         info_.id = id;
     }
     info_.context_id = 0;
+    filled_ = Filled::nothing;
     return Status::success;
 }
 
@@ -135,7 +136,7 @@ inline void Handle::count_sent_request() noexcept {
 // Sends the request, and posts the receive of the answer, if there will be one. Both under one
 // lock: the answer cannot be taken in between, nor can either end. After success the handle may be
 // another thread's already.
-[[gnu::always_inline]] inline Status Handle::post_forward(std::size_t size) noexcept {
+Status Handle::post_forward(std::size_t size) noexcept {
     Context& context = *info_.context;
     // Locals: the compiler cannot know that what is written meanwhile is none of these.
     Port& port = *port_;
@@ -170,6 +171,7 @@ inline void Handle::count_sent_request() noexcept {
             }
             std::uint8_t parts = sent == na::Posting::Sent::pending ? 1 : 0;
             if (wants_answer) [[likely]] {
+                filled_ = Filled::nothing;
                 kit.recv->handler = &Handle::on_response;
                 message.buffer = kit.output;
                 message.size = port.size(Lane::expected);
@@ -232,15 +234,39 @@ Status Handle::forward(std::size_t payload, const Callback& callback, Block* bey
                                    .id = info_.id},
                      payload);
         flags_ = flags;
-        s = post_forward(port.input_at() + payload);
+        return post_claimed(port.input_at() + payload);
     }
     if (!ok(s)) [[unlikely]] {
-        input_block_ = nullptr;  // the caller's again
-        unclaim();
-        refs_.fetch_sub(kLibraryRef,
-                        std::memory_order_relaxed);  // never the last: the caller has one
+        give_up_claim();
     }
     return s;
+}
+
+// What was claimed, encoded and referenced goes, or is the caller's again.
+Status Handle::post_claimed(std::size_t size) noexcept {
+    const Status s = post_forward(size);
+    if (!ok(s)) [[unlikely]] {
+        give_up_claim();
+    }
+    return s;
+}
+
+// The receive of answers from who the handle is for.
+void Handle::fill_response(na::Posting& posting) noexcept {
+    kit_->recv->handler = &Handle::on_response;
+    posting.fill_expected(*kit_->recv, {.peer = peer(),
+                                        .context_id = info_.context_id,
+                                        .tag = 0,
+                                        .buffer = kit_->output,
+                                        .size = port_->size(Lane::expected),
+                                        .registered = kit_->region});
+    filled_ = Filled::response;
+}
+
+void Handle::give_up_claim() noexcept {
+    input_block_ = nullptr;  // the caller's again
+    unclaim();
+    refs_.fetch_sub(kLibraryRef, std::memory_order_relaxed);  // never the last: the caller has one
 }
 
 void Handle::on_request_sent(na::Operation& op, const na::Outcome& o) noexcept {

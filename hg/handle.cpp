@@ -29,6 +29,7 @@ Handle::~Handle() {
 void Handle::attach(Kit* kit) noexcept {
     kit_ = kit;
     port_ = kit->port;
+    filled_ = Filled::nothing;
     kit->send->owner = this;
     kit->recv->owner = this;
 }

@@ -35,6 +35,11 @@
 #include "hg/port.hpp"
 #include "hg/registry.hpp"
 #include "na/util/intrusive_list.hpp"
+#include "na/util/unshared.hpp"
+
+namespace na::inline impl {
+class Posting;
+}
 
 namespace hg {
 
@@ -107,7 +112,10 @@ class Handle : private Completion {
     // Null address and id 0 keep what is set. busy: in flight; noentry: unknown id; invalid_arg:
     // address of another class.
     na::Status reset(Address* addr, std::uint64_t id);
-    void set_target_id(std::uint8_t id) noexcept { info_.context_id = id; }
+    void set_target_id(std::uint8_t id) noexcept {
+        info_.context_id = id;
+        filled_ = Filled::nothing;
+    }
 
     // --- origin
     // --------------------------------------------------------------------------------------------------
@@ -149,6 +157,11 @@ class Handle : private Completion {
         return c.run == &Handle::run_forward ? &static_cast<const Handle&>(c).callback_ : nullptr;
     }
 
+    // The same for a message that has room for all, `structure` bytes of the payload being the
+    // structure. In hg/small.hpp.
+    na::Status forward_small(std::size_t payload, std::size_t structure,
+                             const Callback& callback) noexcept;
+
     // --- target
     // --------------------------------------------------------------------------------------------------
     // The same for the response: busy (responded already), opnotsupported (one-way), invalid_arg
@@ -177,6 +190,9 @@ class Handle : private Completion {
                        std::size_t beyond_size = 0, bool more = false) noexcept {
         return send_response(na::Status::success, payload, callback, beyond, beyond_size, more);
     }
+    // In hg/small.hpp.
+    na::Status respond_small(std::size_t payload, std::size_t structure,
+                             const Callback& callback) noexcept;
     // A response without results, whose code the origin's callback gets. Of a claimed handle, too.
     na::Status respond_error(na::Status code, const Callback& callback) noexcept {
         return send_response(code, 0, callback, nullptr, 0);
@@ -238,7 +254,7 @@ class Handle : private Completion {
         if (threaded_) {
             refs_.fetch_add(n, std::memory_order_relaxed);
         } else {
-            refs_.store(refs_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+            na::util::add_unshared(refs_, n);
         }
     }
     // The library's.
@@ -346,13 +362,17 @@ class Handle : private Completion {
     // --------------------------------------------------------------------------------------------------
     na::Status bind(Address* addr, std::uint64_t id);
     na::Status renew_registration() noexcept;
+    na::Status post_claimed(std::size_t size) noexcept;
     na::Status post_forward(std::size_t size) noexcept;
+    void give_up_claim() noexcept;
+    void fill_response(na::Posting& posting) noexcept;
     void count_sent_request() noexcept;
     static void on_request_sent(na::Operation& op, const na::Outcome& o) noexcept;
     static void on_response(na::Operation& op, const na::Outcome& o) noexcept;
     void take_unusual_response(std::span<std::byte> message) noexcept;
     void forward_part_ended() noexcept;
     void forward_ended() noexcept;
+    void forward_ended_otherwise() noexcept;
     static void cancel_receive(Completion& c);
     static void run_forward(Completion& c);
 
@@ -387,6 +407,7 @@ class Handle : private Completion {
     static void cancel_ack(Completion& c);
     void give_up_response() noexcept;
     static void on_ack(na::Operation& op, const na::Outcome& o) noexcept;
+    void answered_at_once() noexcept;
     void respond_part_ended() noexcept;
     static void respond_ended(Completion& c);
     static void run_respond(Completion& c);
@@ -440,6 +461,9 @@ class Handle : private Completion {
     enum class Ack : std::uint8_t { none, sent, given_up };
     std::atomic<Ack> ack_{Ack::none};
     std::atomic<bool> answer_owed_{false};  // target: the program has not answered
+    // What kit_->recv is filled in for, and needs but a tag.
+    enum class Filled : std::uint8_t { nothing, response, request };
+    Filled filled_ = Filled::nothing;
     bool target_ = false;
     bool one_way_ = false;
     bool to_self_ = false;         // origin: the address is this process's

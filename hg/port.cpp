@@ -71,12 +71,12 @@ Port::Port(Context& context, bulk::Rail rail, std::unique_ptr<na::Context> na)
             na_->gather(options.coalesce_limit);
         }
     }
-    context_bits_ = static_cast<std::uint32_t>(
-        std::bit_width(static_cast<unsigned>(cls.info().max_contexts - 1)));
-    context_tag_ = na_->id();
+    plain_ = !gathers_ && context.cls().checksum_flags() == 0 && cls.caps().inject != 0;
+    tag_step_ =
+        std::uint32_t{1} << std::bit_width(static_cast<unsigned>(cls.info().max_contexts - 1));
     std::random_device random;
     salt_ = random();
-    tickets_.store(random(), std::memory_order_relaxed);
+    tickets_.store((random() & ~(tag_step_ - 1)) | na_->id(), std::memory_order_relaxed);
 }
 
 Port::~Port() {

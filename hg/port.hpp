@@ -14,6 +14,7 @@
 #include "hg/wire.hpp"
 #include "na/core/context.hpp"
 #include "na/util/lock.hpp"
+#include "na/util/unshared.hpp"
 
 namespace hg {
 
@@ -71,8 +72,8 @@ class Port {
     };
     Ticket next_ticket() noexcept {
         for (;;) {
-            const std::uint32_t n = add(tickets_, 1U);
-            const std::uint32_t tag = ((n << context_bits_) | context_tag_) & tag_mask_;
+            const std::uint32_t n = add(tickets_, tag_step_);
+            const std::uint32_t tag = n & tag_mask_;
             if (tag != tag_mask_) [[likely]] {  // which is that of bundles
                 return {.tag = tag, .cookie = (n * 0x9e3779b1U) ^ salt_};
             }
@@ -81,6 +82,8 @@ class Port {
 
     // Small messages may leave together.
     bool gathers() const noexcept { return gathers_; }
+    // Messages go neither together nor with a checksum, and the transport takes small ones at once.
+    bool plain() const noexcept { return plain_; }
 
     // Receives for requests. `posted`: in the transport; `active`: those, and the handles that
     // still hold the buffer that their request came in. Handles are posted while active is below
@@ -124,7 +127,7 @@ class Port {
             return value.fetch_add(n, std::memory_order_seq_cst);
         }
         const T before = value.load(std::memory_order_relaxed);
-        value.store(static_cast<T>(before + n), std::memory_order_relaxed);
+        na::util::add_unshared(value, n);
         return before;
     }
     void add_slab();
@@ -137,10 +140,10 @@ class Port {
     std::size_t headroom_[na::kLanes];
     std::uint32_t tag_mask_;
     bool gathers_ = false;
-    std::uint32_t context_bits_;
-    std::uint32_t context_tag_;
+    bool plain_ = false;
+    std::uint32_t tag_step_;  // beyond the bits that the ids of contexts need
     std::uint32_t salt_;
-    std::atomic<std::uint32_t> tickets_{1};
+    std::atomic<std::uint32_t> tickets_;  // the low bits are those of the context's id
     std::atomic<std::int32_t> posted_{0};
     std::int32_t requests() const noexcept {
         return active_.load(std::memory_order_relaxed) - posted_.load(std::memory_order_relaxed) +

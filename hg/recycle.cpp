@@ -17,7 +17,6 @@ using na::Status;
     Context& context = *info_.context;
     target_ = true;
     looped_.store(false, std::memory_order_relaxed);
-    kit_->recv->handler = &Handle::on_request;
     Status s = Status::canceled;
     {
         na::Posting posting(port_->na());
@@ -25,8 +24,15 @@ using na::Status;
         port_->request_posted();
         stage_.store(Stage::posted, std::memory_order_release);
         if (context.accepting_.load(std::memory_order_seq_cst)) [[likely]] {
-            s = posting.recv_unexpected(*kit_->recv, kit_->input, port_->size(Lane::unexpected),
-                                        kit_->region);
+            if (filled_ == Filled::request) [[likely]] {
+                posting.recv_unexpected_again(*kit_->recv);
+                s = Status::success;
+            } else {
+                kit_->recv->handler = &Handle::on_request;
+                s = posting.recv_unexpected(*kit_->recv, kit_->input, port_->size(Lane::unexpected),
+                                            kit_->region);
+                filled_ = ok(s) && posting.simple() ? Filled::request : Filled::nothing;
+            }
         }
         if (!ok(s)) [[unlikely]] {
             port_->request_taken();

@@ -146,7 +146,8 @@ class Registry {
     static std::size_t slot_of(std::uint64_t id) noexcept {
         return static_cast<std::size_t>((id * 0x9e3779b97f4a7c15U) >> 32);
     }
-    Registration* find(std::uint64_t id) const noexcept {
+    // Out of line: mostly the guess is right.
+    [[gnu::noinline]] Registration* find(std::uint64_t id) const noexcept {
         const Table& table = *table_.load(std::memory_order_acquire);
         for (std::size_t i = slot_of(id);; ++i) {
             Registration* r = table.slots[i & table.mask].load(std::memory_order_acquire);

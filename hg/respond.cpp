@@ -77,12 +77,17 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
             info_.context->settle();
         }
     } else if (callback_.run != nullptr || dispatch_due_) [[unlikely]] {
-        Context& context = *info_.context;
-        ref();  // that of what comes now
-        respond_ended(*this);
-        context.settle();
+        answered_at_once();
     }
     return Status::success;
+}
+
+// The response has left already, and something is to come of it.
+void Handle::answered_at_once() noexcept {
+    Context& context = *info_.context;
+    ref();  // that of what comes now
+    respond_ended(*this);
+    context.settle();
 }
 
 // One that the origin acknowledges, when it has fetched what belongs to it.
@@ -93,6 +98,7 @@ Status Handle::send_large_response(std::size_t payload, Block* beyond) noexcept 
     start_parts(3);
     output_block_ = beyond;
     ack_awaited_ = true;
+    filled_ = Filled::nothing;
     kit_->recv->handler = &Handle::on_ack;
     Status s =
         na.recv_expected(*kit_->recv, peer(), info_.context_id, tag_, kit_->ack,

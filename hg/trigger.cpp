@@ -18,6 +18,23 @@ void Context::await_callback(unsigned timeout_ms) {
     trigger_waiters_.fetch_sub(1, std::memory_order_relaxed);
 }
 
+// trigger() where others may do the same, or complete something.
+Status Context::trigger_together(unsigned max_count, unsigned& count) {
+    do {
+        auto* due = static_cast<Completion*>(done_.pop());
+        if (due == nullptr) [[unlikely]] {
+            if (count != 0 || done_.empty()) {
+                break;
+            }
+            na::util::cpu_relax();  // another thread is just about to add it
+            continue;
+        }
+        due->run(*due);
+        ++count;
+    } while (count < max_count);
+    return count == 0 ? Status::timeout : Status::success;
+}
+
 // trigger() of a context whose callbacks may send what waits for other callbacks.
 Status Context::trigger_gathering(unsigned max_count, unsigned& count) {
     Pass pass(*this);

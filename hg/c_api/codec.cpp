@@ -13,9 +13,11 @@ proc::Proc& make_proc(Handle& handle) {
     return *made;
 }
 
-void take_beyond(Handle& handle, proc::Proc& p, Encoded& out) noexcept {
-    out.beyond_size = p.encoded().size();
-    out.beyond = handle.context().overflow().find(p.take_extra().data());
+Encoded take_beyond(Handle& handle, proc::Proc& p, std::size_t offset) noexcept {
+    const std::size_t size = p.encoded().size();
+    return {.size = offset,
+            .beyond = handle.context().overflow().find(p.take_extra().data()),
+            .beyond_size = size};
 }
 
 }  // namespace hg::c_api

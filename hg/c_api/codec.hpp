@@ -39,7 +39,7 @@ struct Encoded {
 };
 
 // Of a structure that did not fit.
-void take_beyond(Handle& handle, proc::Proc& p, Encoded& out) noexcept;
+Encoded take_beyond(Handle& handle, proc::Proc& p, std::size_t offset) noexcept;
 
 // Encodes behind the first `offset` bytes of `room`, which are the user's. Null callback or
 // structure: nothing to encode.
@@ -57,7 +57,7 @@ inline na::Status encode(Handle& handle, hg_proc_cb_t callback, void* structure,
         return s;
     }
     if (p.grew()) [[unlikely]] {
-        take_beyond(handle, p, out);
+        out = take_beyond(handle, p, offset);
         return na::Status::success;
     }
     out.size = offset + static_cast<std::size_t>(hg_proc_get_size_used(&p));

@@ -2,6 +2,7 @@
 // Forward, respond and cancel of mercury.h.
 #include "hg/c_api/codec.hpp"
 #include "hg/c_api/family.hpp"
+#include "hg/small.hpp"
 
 using namespace hg;
 using hg::c_api::code;
@@ -57,10 +58,11 @@ Status forward(Handle& h, const Callback& callback, void* in_struct) {
         return s;
     }
     c_api::Encoded e;
+    const std::size_t offset = h.info().cls->offset(Lane::unexpected);
     try {
         s = c_api::encode(
             h, reinterpret_cast<hg_proc_cb_t>(h.registration()->functions().encode_input),
-            in_struct, h.input_space(), h.info().cls->offset(Lane::unexpected), e);
+            in_struct, h.input_space(), offset, e);
     } catch (const std::bad_alloc&) {
         s = Status::nomem;
     } catch (...) {  // the program's
@@ -72,7 +74,8 @@ Status forward(Handle& h, const Callback& callback, void* in_struct) {
         return s;
     }
     Context& context = h.context();
-    s = h.forward(e.size, callback, e.beyond, e.beyond_size);
+    s = e.beyond == nullptr ? h.forward_small(e.size, e.size - offset, callback)
+                            : h.forward(e.size, callback, e.beyond, e.beyond_size);
     if (!ok(s)) [[unlikely]] {
         context.overflow().give(e.beyond);
         if (s == Status::hostunreach) {
@@ -89,10 +92,11 @@ Status respond(Handle& h, const Callback& callback, void* out_struct) {
         return s;
     }
     c_api::Encoded e;
+    const std::size_t offset = h.info().cls->offset(Lane::expected);
     try {
         s = c_api::encode(
             h, reinterpret_cast<hg_proc_cb_t>(h.registration()->functions().encode_output),
-            out_struct, h.output_space(), h.info().cls->offset(Lane::expected), e);
+            out_struct, h.output_space(), offset, e);
     } catch (const std::bad_alloc&) {
         s = Status::nomem;
     } catch (...) {  // the program's
@@ -104,7 +108,8 @@ Status respond(Handle& h, const Callback& callback, void* out_struct) {
         return s;
     }
     Context& context = h.context();
-    s = h.respond(e.size, callback, e.beyond, e.beyond_size);
+    s = e.beyond == nullptr ? h.respond_small(e.size, e.size - offset, callback)
+                            : h.respond(e.size, callback, e.beyond, e.beyond_size);
     if (!ok(s)) [[unlikely]] {
         context.overflow().give(e.beyond);
     }

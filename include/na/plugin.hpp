@@ -62,6 +62,7 @@ struct Caps {
     // Bytes at the start of every message buffer that belong to the plugin.
     std::size_t headroom[kLanes] = {0, 0};
     std::size_t op_scratch = 0;    // bytes at Op::scratch, 16-byte aligned, zeroed at creation
+    std::size_t inject = 0;        // messages of up to so many bytes go to inject() first
     std::size_t max_segments = 1;  // of one Region
     std::uint32_t max_tag = UINT32_MAX;
     // True: the fabric matches receives itself, recv() is called. False: arrivals go to
@@ -221,6 +222,22 @@ class Sink {
         return true;
     }
 
+    // The same for a message in two pieces, neither empty.
+    virtual bool deliver_two(Lane lane, Peer& source, std::uint32_t tag,
+                             std::span<const std::byte> first, std::span<const std::byte> rest) {
+        Arrival* arrival = arrive(lane, source, tag, first.size() + rest.size());
+        if (arrival == nullptr) {
+            return false;
+        }
+        if (arrival->data != nullptr) {
+            auto* to = static_cast<std::byte*>(arrival->data);
+            std::memcpy(to, first.data(), first.size());
+            std::memcpy(to + first.size(), rest.data(), rest.size());
+        }
+        finish(arrival, Status::success);
+        return true;
+    }
+
     // Finds the peer with this identity, or makes it with Domain::decode_peer. The peer stays alive
     // until release(). Null: malformed, or the table is full.
     virtual Peer* source(std::span<const std::byte> identity) = 0;
@@ -250,6 +267,12 @@ struct Stat {
     std::uint64_t value;
 };
 
+// Where at a peer an injected message goes.
+struct Destination {
+    std::uint8_t context;
+    Lane lane;
+};
+
 // One progress engine.
 class Context {
  public:
@@ -260,6 +283,12 @@ class Context {
     virtual ~Context() = default;
 
     virtual Posted send(Op& op) = 0;
+    // The same for a message of at most Caps::inject bytes, headroom included, without an
+    // operation: it is on its way and its bytes are copied (true), or nothing has happened and the
+    // core tries send(), which says why. Only where that is faster.
+    virtual bool inject(Peer&, Destination, std::uint32_t /*tag*/, std::span<const std::byte>) {
+        return false;
+    }
     // Receives never answer `done`: what came is reported by Sink::complete.
     virtual Posted recv(Op&) { return Posted::failed(Status::opnotsupported); }
     virtual Posted recv_multi(Op&) { return Posted::failed(Status::opnotsupported); }
@@ -373,7 +402,7 @@ class Plugin {
 };
 
 // Changes whenever anything in this header does.
-inline constexpr std::uint32_t kAbi = 5;
+inline constexpr std::uint32_t kAbi = 6;
 inline constexpr std::uint64_t kMagic = 0x31696261'6e6e6963;
 
 // What a plugin exports: a built-in one to na/plugin_table.cpp, a loadable module as

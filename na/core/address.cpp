@@ -95,6 +95,7 @@ bool AddressTable::bury(Address& address) noexcept {
         dead_.push_back(&address);
         address.dead_ = true;
         dead_count_.fetch_add(1, std::memory_order_relaxed);
+        cls_.attend();
     } catch (const std::bad_alloc&) {
         // It stays in the table without references: a later lookup and release of it tries again.
     }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "na/plugin.hpp"
+#include "na/util/unshared.hpp"
 
 namespace na::inline impl {
 
@@ -37,7 +38,7 @@ class Address {
         if (threaded_) {
             refs_.fetch_add(1, std::memory_order_relaxed);
         } else {
-            refs_.store(refs_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+            util::add_unshared(refs_, 1);
         }
     }
     // The address may be gone afterwards. False: it had no reference left to give (a double free),

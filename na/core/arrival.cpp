@@ -13,21 +13,18 @@ using State = Operation::State;
 // --- arrival
 // ---------------------------------------------------------------------------------------------------------
 
-template <bool is_short>
+// Into a receive that is there, whose bytes copy() writes. False: not as simple as that.
+template <typename Copy>
 [[gnu::always_inline]] inline bool Context::deliver_now(Lane lane, plugin::Peer& peer,
-                                                        std::uint32_t tag,
-                                                        std::span<const std::byte> bytes) noexcept {
+                                                        std::uint32_t tag, std::size_t size,
+                                                        Copy&& copy) noexcept {
     Address& source = *Address::of(peer);
-    Operation* op = lane == Lane::unexpected ? match_.take_unexpected(bytes.size())
-                                             : match_.take_expected(source, tag, bytes.size());
+    Operation* op = lane == Lane::unexpected ? match_.take_unexpected(size)
+                                             : match_.take_expected(source, tag, size);
     if (op == nullptr) [[unlikely]] {
-        return deliver_otherwise(lane, peer, tag, bytes);
+        return false;
     }
-    if constexpr (is_short) {
-        util::copy_line(op->buffer, bytes.data(), bytes.size());
-    } else {
-        util::copy_small(op->buffer, bytes.data(), bytes.size());
-    }
+    copy(op->buffer);
     counters_.receives.add();
     Address* sender = nullptr;
     if (lane == Lane::unexpected) {
@@ -38,7 +35,7 @@ template <bool is_short>
     }
     op->set_state(State::idle);
     op->handler(*op, Outcome{.status = Status::success,
-                             .size = bytes.size(),
+                             .size = size,
                              .source = sender,
                              .tag = tag,
                              .data = op->buffer});
@@ -67,11 +64,13 @@ void Context::complete(Op& posted, const plugin::Completion& how) {
 
 plugin::Arrival* Context::arrive(Lane lane, plugin::Peer& source, std::uint32_t tag,
                                  std::size_t size) {
+    attend();
     return match_.arrive(lane, *Address::of(source), tag, size);
 }
 
 plugin::Arrival* Context::arrive_in_parts(Lane lane, plugin::Peer& source, std::uint32_t tag,
                                           std::size_t size) {
+    attend();
     return match_.arrive(lane, *Address::of(source), tag, size, false);
 }
 
@@ -84,21 +83,35 @@ void Context::finish(plugin::Arrival* arrival, Status status) {
 // that the short ones need no more than they do.
 bool Context::deliver(Lane lane, plugin::Peer& peer, std::uint32_t tag,
                       std::span<const std::byte> bytes) {
-    if (match_.is_bundle(tag)) [[unlikely]] {
-        return deliver_otherwise(lane, peer, tag, bytes);
+    if (bytes.size() <= kShort) [[likely]] {
+        return (!match_.is_bundle(tag) &&
+                deliver_now(
+                    lane, peer, tag, bytes.size(),
+                    [bytes](void* to) { util::copy_line(to, bytes.data(), bytes.size()); })) ||
+               plugin::Sink::deliver(lane, peer, tag, bytes);
     }
-    return bytes.size() <= kShort ? deliver_now<true>(lane, peer, tag, bytes)
-                                  : deliver_long(lane, peer, tag, bytes);
+    return deliver_long(lane, peer, tag, bytes);
 }
 
 bool Context::deliver_long(Lane lane, plugin::Peer& peer, std::uint32_t tag,
                            std::span<const std::byte> bytes) noexcept {
-    return deliver_now<false>(lane, peer, tag, bytes);
+    return (!match_.is_bundle(tag) &&
+            deliver_now(lane, peer, tag, bytes.size(),
+                        [bytes](void* to) { util::copy_small(to, bytes.data(), bytes.size()); })) ||
+           plugin::Sink::deliver(lane, peer, tag, bytes);
 }
 
-bool Context::deliver_otherwise(Lane lane, plugin::Peer& peer, std::uint32_t tag,
-                                std::span<const std::byte> bytes) noexcept {
-    return plugin::Sink::deliver(lane, peer, tag, bytes);
+bool Context::deliver_two(Lane lane, plugin::Peer& peer, std::uint32_t tag,
+                          std::span<const std::byte> first, std::span<const std::byte> rest) {
+    return (!match_.is_bundle(tag) &&
+            deliver_now(lane, peer, tag, first.size() + rest.size(),
+                        [first, rest](void* to) {
+                            util::copy_words(to, first.data(), first.size());
+                            util::copy_words(static_cast<std::byte*>(to) + first.size(),
+                                             rest.data(), rest.size(), first.size());
+                            asm volatile("" ::: "memory");  // nothing is read again
+                        })) ||
+           plugin::Sink::deliver_two(lane, peer, tag, first, rest);
 }
 
 // An expected receive has got its message.

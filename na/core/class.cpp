@@ -273,6 +273,17 @@ void Class::dump_counters() noexcept {
     }
 }
 
+// Where threads share the class every poll looks by itself; else nobody changes the list meanwhile.
+void Class::attend() noexcept {
+    if (!threaded()) {
+        for (Context* context : contexts_) {
+            if (context != nullptr) {
+                context->attend();
+            }
+        }
+    }
+}
+
 void Class::reap_slow() noexcept {
     // With the locks of all contexts, so that none is inside a plugin that finds the peer of a
     // connection again just now: until it hears drop() a plugin may name any peer that was posted

@@ -80,6 +80,8 @@ class Class {
 
     // Destroys addresses that nobody holds; called by contexts between polls. Cheap when there are
     // none.
+    // One of the contexts shall do so in its next poll.
+    void attend() noexcept;
     void reap() noexcept {
         if (addresses_.has_dead()) [[unlikely]] {
             reap_slow();

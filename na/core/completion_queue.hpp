@@ -18,6 +18,7 @@
 #include <cstdint>
 
 #include "na/util/lock.hpp"
+#include "na/util/unshared.hpp"
 
 namespace na::inline impl {
 
@@ -49,21 +50,25 @@ class CompletionQueue {
         } else {
             last->next.store(&node, std::memory_order_relaxed);
         }
-        count_one(pushed_);
+        util::add_unshared(pushed_, 1U);
     }
 
+    // Where `threaded` is false. The oldest node, or null: empty.
+    Node* pop_alone() noexcept {
+        Node* node = head_;
+        if (node != nullptr) {
+            head_ = node->next.load(std::memory_order_relaxed);
+            if (head_ == nullptr) {
+                tail_.store(nullptr, std::memory_order_relaxed);
+            }
+            util::add_unshared(popped_, 1U);
+        }
+        return node;
+    }
     // The oldest node, or null: empty, or a push is half done.
     Node* pop() noexcept {
         if (!threaded_) {
-            Node* node = head_;
-            if (node != nullptr) {
-                head_ = node->next.load(std::memory_order_relaxed);
-                if (head_ == nullptr) {
-                    tail_.store(nullptr, std::memory_order_relaxed);
-                }
-                count_one(popped_);
-            }
-            return node;
+            return pop_alone();
         }
         if (empty()) {
             return nullptr;

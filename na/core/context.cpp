@@ -32,6 +32,7 @@ Context::Context(Class& cls, std::uint8_t id)
     : cls_(cls),
       id_(id),
       no_retry_(cls.info().no_retry),
+      inject_below_(cls.caps().inject == 0 ? 0 : cls.caps().inject + 1),
       matched_here_(!cls.caps().matches[0] && !cls.caps().matches[1] &&
                     !cls.caps().watches_receives),
       lock_(cls.threaded()),
@@ -203,6 +204,7 @@ Status Context::not_gone(Operation& op, Posted answer, Hold hold) noexcept {
 // To the retry queue. False: out of memory.
 bool Context::queue(Operation& op) noexcept {
     op.set_state(State::queued);
+    attend();
     if (!retry_.push(op)) {
         return false;
     }
@@ -337,6 +339,7 @@ Status Context::post_receive(Operation& op) noexcept {
         case Posted::What::again:
             if (!no_retry_) {
                 op.set_state(State::queued);
+                attend();
                 if (retry_.push(op)) {
                     return Status::success;
                 }
@@ -468,6 +471,33 @@ void Context::end_matched(void* context, Operation& op, const Outcome& outcome) 
 // --- progress
 // --------------------------------------------------------------------------------------------------------
 
+std::size_t Context::poll_with_care() noexcept {
+    if (!lock_.try_lock()) {
+        return 0;
+    }
+    waiter_.disarm();
+    if (outbox_.waiting() != 0) [[unlikely]] {
+        outbox_.flush();
+    }
+    match_.begin_poll();
+    const std::size_t events = plugin_->progress();
+    if (!retry_.empty() || match_.backlog()) [[unlikely]] {
+        after_poll();
+    }
+    if (!lock_.enabled()) {
+        attention_.store(needs_attention(), std::memory_order_relaxed);
+    }
+    lock_.unlock();
+    cls_.reap();
+    return events;
+}
+
+// What the next poll finds to do, but for what the plugin does. Addresses to be reaped: this poll
+// does it.
+bool Context::needs_attention() const noexcept {
+    return waiter_.armed() || outbox_.waiting() != 0 || match_.needs_poll() || !retry_.empty();
+}
+
 void Context::after_poll() noexcept {
     if (!retry_.empty()) {
         retry();
@@ -516,14 +546,13 @@ bool Context::arm() noexcept {
 // True: nothing to do now, and what comes will make the plugin's descriptor readable.
 bool Context::arm_plugin() noexcept {
     const std::lock_guard guard(lock_);
+    attend();  // the next poll ends it
     return (retry_.empty() || cls_.caps().wakes_on_credit) && outbox_.waiting() == 0 &&
            !match_.deliverable() && !match_.room() && !match_.starved() && plugin_->arm();
 }
 
 Status Context::wait(unsigned timeout_ms) noexcept {
-    return waiter_.drive(
-        timeout_ms, [this] { poll(); }, [this] { return !completions_.empty(); },
-        [this] { return arm_plugin(); });
+    return wait(timeout_ms, [] { return false; });
 }
 
 void Context::drop_unmatched_expected() noexcept {
@@ -545,6 +574,7 @@ void Context::gather(std::size_t message) noexcept {
     const std::lock_guard guard(lock_);
     if (!no_retry_) {
         outbox_.open(message);
+        inject_below_ = 0;
     }
 }
 

@@ -71,20 +71,13 @@ class Context final : public plugin::Sink {
     // Polls once; returns the number of events. When another thread is polling: 0 at once. Who
     // stops polling while other threads may sleep on wait_fd() or in wait() calls leave() then.
     std::size_t poll() noexcept {
-        if (!lock_.try_lock()) {
-            return 0;
+        if (attention_.load(std::memory_order_relaxed)) [[unlikely]] {
+            return poll_with_care();
         }
-        waiter_.disarm();
-        if (outbox_.waiting() != 0) [[unlikely]] {
-            outbox_.flush();
-        }
-        match_.begin_poll();
         const std::size_t events = plugin_->progress();
-        if (!retry_.empty() || match_.backlog()) [[unlikely]] {
+        if (attention_.load(std::memory_order_relaxed)) [[unlikely]] {
             after_poll();
         }
-        lock_.unlock();
-        cls_.reap();
         return events;
     }
     void leave() noexcept;
@@ -102,9 +95,11 @@ class Context final : public plugin::Sink {
     // The same, and stop() ends it too; who makes that true calls wake() afterwards.
     template <typename Stop>
     Status wait(unsigned timeout_ms, Stop&& stop) noexcept {
-        return waiter_.drive(
+        const Status s = waiter_.drive(
             timeout_ms, [this] { poll(); }, [&] { return !completions_.empty() || stop(); },
             [this] { return arm_plugin(); });
+        attend();
+        return s;
     }
     // Makes a thread that sleeps in wait() (or on wait_fd) look again. Any thread.
     void wake() noexcept { waiter_.wake(); }
@@ -164,6 +159,8 @@ class Context final : public plugin::Sink {
     void finish(plugin::Arrival* arrival, Status status) override;
     bool deliver(Lane lane, plugin::Peer& source, std::uint32_t tag,
                  std::span<const std::byte> bytes) override;
+    bool deliver_two(Lane lane, plugin::Peer& source, std::uint32_t tag,
+                     std::span<const std::byte> first, std::span<const std::byte> rest) override;
     plugin::Peer* source(std::span<const std::byte> identity) override;
     void release(plugin::Peer& peer) override;
     void peer_lost(plugin::Peer& peer, Status why) override;
@@ -193,24 +190,29 @@ class Context final : public plugin::Sink {
     void unposted(Operation& op, bool referenced) noexcept;
     // Bytes that are copied without a call.
     static constexpr std::size_t kShort = 64;
-    template <bool is_short>
-    bool deliver_now(Lane lane, plugin::Peer& peer, std::uint32_t tag,
-                     std::span<const std::byte> bytes) noexcept;
+    template <typename Copy>
+    bool deliver_now(Lane lane, plugin::Peer& peer, std::uint32_t tag, std::size_t size,
+                     Copy&& copy) noexcept;
     bool deliver_long(Lane lane, plugin::Peer& peer, std::uint32_t tag,
                       std::span<const std::byte> bytes) noexcept;
-    bool deliver_otherwise(Lane lane, plugin::Peer& peer, std::uint32_t tag,
-                           std::span<const std::byte> bytes) noexcept;
     void unawait(Operation& op) noexcept;
     void retry() noexcept;
+    std::size_t poll_with_care() noexcept;
     void after_poll() noexcept;
     bool arm_plugin() noexcept;
+    bool needs_attention() const noexcept;
+    void attend() noexcept { attention_.store(true, std::memory_order_relaxed); }
     void drop(plugin::Peer& peer) noexcept;  // with the lock held
     static void end_matched(void* context, Operation& op, const Outcome& outcome) noexcept;
 
     Class& cls_;
     const std::uint8_t id_;
     const bool no_retry_;
-    const bool matched_here_;  // both lanes, and the plugin does not want to know of receives
+    std::size_t inject_below_;  // messages shorter than that may need no operation
+    const bool matched_here_;   // both lanes, and the plugin does not want to know of receives
+    // A poll has to do more than to call the plugin: always where threads share the class, else
+    // when something waits for a poll (needs_attention()), said by whoever made it so.
+    std::atomic<bool> attention_{true};
     util::OptionalLock lock_;
     std::unique_ptr<plugin::Context> plugin_;
     MatchQueue match_;

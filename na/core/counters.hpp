@@ -6,13 +6,13 @@
 #include <atomic>
 #include <cstdint>
 
+#include "na/util/unshared.hpp"
+
 namespace na::inline impl {
 
 class Counter {
  public:
-    void add(std::uint64_t n = 1) noexcept {
-        value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-    }
+    void add(std::uint64_t n = 1) noexcept { util::add_unshared(value_, n); }
     std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
 
  private:

@@ -119,6 +119,8 @@ class MatchQueue {
     bool deliverable() noexcept;
     void deliver_held() noexcept;
 
+    // begin_poll() or deliver_held() may have something to do.
+    bool needs_poll() const noexcept { return refused_ != 0 || !held_unexpected_.empty(); }
     // A message was refused for want of room, and there is some now: the plugin shall announce it
     // again.
     bool room() noexcept { return refused_ != 0 && has_room(); }

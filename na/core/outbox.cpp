@@ -30,6 +30,7 @@ std::size_t Outbox::room(Lane lane) const noexcept {
 }
 
 void Outbox::count(std::int32_t n) noexcept {
+    context_.attend();
     waiting_.store(waiting_.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(n),
                    std::memory_order_relaxed);
 }

@@ -36,39 +36,30 @@ class Posting {
     Posting(const Posting&) = delete;
     Posting& operator=(const Posting&) = delete;
 
+    // Nothing of what follows has to be asked of the transport: no other matches receives, or has
+    // to hear of them. The same for all of the context's life.
+    bool simple() const noexcept { return context_.matched_here_; }
+    // A message that needs no operation; it has left, or (false) is for send().
+    bool inject(Lane lane, Address& peer, std::uint8_t context_id, std::uint32_t tag,
+                const void* message, std::size_t size) noexcept {
+        Context& c = context_;
+        if (size >= c.inject_below_ || !c.retry_.empty() ||
+            !c.plugin_->inject(peer.peer(), {context_id, lane}, tag,
+                               {static_cast<const std::byte*>(message), size})) [[unlikely]] {
+            return false;
+        }
+        c.counters_.sends.add();
+        return true;
+    }
+
     // `status` is written where it failed. `company`: of no meaning without Context::gather(); with
     // it, what leaves by this ends, but for `op`.
     Sent send(Operation& op, Lane lane, const Message& m, Status& status,
               Company company = Company::none) noexcept {
-        Context& c = context_;
-        fill(op, lane == Lane::unexpected ? OpKind::send_unexpected : OpKind::send_expected, m);
-        op.remote = nullptr;
-        c.counters_.sends.add();
-        if (c.outbox_.enabled()) [[unlikely]] {
-            switch (c.outbox_.take(op, company, status)) {
-                case Outbox::Taken::no:
-                    break;
-                case Outbox::Taken::gone:
-                    return Sent::gone;
-                case Outbox::Taken::waits:
-                    return Sent::pending;
-                case Outbox::Taken::failed:
-                    return Sent::failed;
-            }
+        if (inject(lane, m.peer, m.context_id, m.tag, m.buffer, m.size)) [[likely]] {
+            return Sent::gone;
         }
-        plugin::Posted answer = plugin::Posted::again();
-        if (!c.retry_.blocks(&m.peer)) [[likely]] {
-            answer = c.plugin_->send(op);
-            if (answer.what == plugin::Posted::What::done) [[likely]] {
-                return Sent::gone;
-            }
-        }
-        const Status s = c.not_gone(op, answer, Context::Hold::none);
-        if (!ok(s)) {
-            status = s;
-            return Sent::failed;
-        }
-        return Sent::pending;
+        return send_operation(op, lane, m, status, company);
     }
 
     Status recv_expected(Operation& op, const Message& m) noexcept {
@@ -82,6 +73,26 @@ class Posting {
             c.waiter_.wake_sleepers();
         }
         return Status::success;
+    }
+
+    // Where simple(). Of an operation that fill_expected() has filled in, for another tag, and that
+    // nobody has used for something else since.
+    void fill_expected(Operation& op, const Message& m) noexcept {
+        fill(op, OpKind::recv_expected, m);
+    }
+    void recv_expected_again(Operation& op, std::uint32_t tag) noexcept {
+        op.tag = tag;
+        context_.match_.post_expected(op);
+        if (context_.match_.room()) [[unlikely]] {
+            context_.waiter_.wake_sleepers();
+        }
+    }
+    // The same of one that recv_unexpected() has posted before.
+    void recv_unexpected_again(Operation& op) noexcept {
+        context_.match_.post_unexpected(op);
+        if (context_.match_.room()) [[unlikely]] {
+            context_.waiter_.wake_sleepers();
+        }
     }
 
     Status recv_unexpected(Operation& op, void* buffer, std::size_t size,
@@ -100,6 +111,8 @@ class Posting {
     }
 
  private:
+    Sent send_operation(Operation& op, Lane lane, const Message& m, Status& status,
+                        Company company) noexcept;
     void fill(Operation& op, OpKind kind, const Message& m) noexcept {
         assert(op.idle() && m.buffer != nullptr);
         op.kind = kind;

@@ -58,14 +58,18 @@ class Waiter {
             wake();
         }
     }
+    // Somebody has said set_armed(), or counts on it, since the last disarm().
+    bool armed() const noexcept {
+        return armed_.load(std::memory_order_relaxed) != nullptr ||
+               owed_.load(std::memory_order_relaxed) != nullptr;
+    }
     // For users who sleep on fd() themselves: from here to the next disarm() wake_sleepers()
     // signals the descriptor.
     void set_armed() noexcept { armed_.store(this_thread(), std::memory_order_seq_cst); }
     // Before each poll, which ends the effect of an arm(). Remembers whether another thread counts
     // on that arm().
     void disarm() noexcept {
-        if (armed_.load(std::memory_order_relaxed) != nullptr ||
-            owed_.load(std::memory_order_relaxed) != nullptr) {
+        if (armed()) {
             disarm_slow();
         }
     }

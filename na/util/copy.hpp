@@ -52,7 +52,49 @@ inline void copy_line(void* to, const void* from, std::size_t n) noexcept {
     asm volatile("" ::: "memory");  // nothing is read again from where it came from
 }
 
-// The same for any number.
+// The same of memory that has just been written in words, to be copied in the same words: a load
+// that takes what two stores wrote waits until both have left the store buffer, and so until all
+// before them have, which may be a line that another processor has to give up first. `at`: a
+// multiple of four, the place of `from` in what was written.
+inline void copy_words(void* to, const void* from, std::size_t n, std::size_t at = 0) noexcept {
+    auto* t = static_cast<char*>(to);
+    const auto* f = static_cast<const char*>(from);
+    const auto word = [&t, &f]<typename Word>(Word w) {
+        std::memcpy(&w, f, sizeof w);
+        asm("" : "+r"(w));  // the compiler shall not make wider ones of them
+        std::memcpy(t, &w, sizeof w);
+        t += sizeof w;
+        f += sizeof w;
+    };
+    if (at % 8 != 0 && n >= 4) {
+        word(std::uint32_t{});
+        n -= 4;
+    }
+    for (std::size_t left = n / 32; left != 0; --left) {
+        word(std::uint64_t{});
+        word(std::uint64_t{});
+        word(std::uint64_t{});
+        word(std::uint64_t{});
+    }
+    if ((n & 16) != 0) {
+        word(std::uint64_t{});
+        word(std::uint64_t{});
+    }
+    if ((n & 8) != 0) {
+        word(std::uint64_t{});
+    }
+    if ((n & 4) != 0) {
+        word(std::uint32_t{});
+    }
+    if ((n & 2) != 0) {
+        word(std::uint16_t{});
+    }
+    if ((n & 1) != 0) {
+        word(std::uint8_t{});
+    }
+}
+
+// As copy_line(), for any number.
 inline void copy_small(void* to, const void* from, std::size_t n) noexcept {
     if (n <= 64) {
         copy_line(to, from, n);

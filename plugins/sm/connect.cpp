@@ -138,6 +138,7 @@ Connection& Context::enter(std::unique_ptr<Connection> connection) {
         free_slots_.reserve(size);
         work_.reserve(size);
         starved_.reserve(size);
+        cooled_.reserve(size);
         refused_.reserve(size);
         unanswered_.reserve(size);
         dying_.reserve(size);

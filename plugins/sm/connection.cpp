@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plugins/sm/connection.hpp"
 
+#include <algorithm>
+
 #include <poll.h>
 #include <time.h>
 
@@ -22,6 +24,10 @@ Connection::Connection(Context& context_, UniqueFd socket_, Credentials process_
       out_(region.at<Direction>(0)[outgoing_ ? 0 : 1]),
       in_(region.at<Direction>(0)[outgoing_ ? 1 : 0]),
       region_(std::move(region)) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        line_max_[lane] = std::min(kLineBytes, context.max_message(static_cast<Lane>(lane)));
+    }
+    limit_inject();
     tx_.attach(out_);
     rx_.attach(in_);
     pool_.attach(region_.at<std::byte>(geometry.pool_offset(outgoing ? 0 : 1)), geometry);
@@ -47,6 +53,7 @@ void Connection::set_peer_pages(Mapping status, Mapping ready, std::uint32_t bit
     status_page_ = std::move(status);
     ready_page_ = std::move(ready);
     peer_sleep_ = &status_page_.at<StatusPage>(0)->sleep;
+    peer_sleepless_ = status_page_.at<StatusPage>(0)->sleepless == 1;
     peer_ready_ = ready_page_.at<ReadyMap>(0);
     peer_bit_ = bit;
     rung_ = 0;  // the sleeps for which we have knocked so far were none of the peer's
@@ -56,6 +63,26 @@ void Connection::set_peer_pages(Mapping status, Mapping ready, std::uint32_t bit
 void Connection::set_peer_limits(const std::uint64_t (&max_message)[kLanes]) noexcept {
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
         peer_max_[lane] = max_message[lane];
+    }
+    limit_inject();
+}
+
+void Connection::become(State next) noexcept {
+    state = next;
+    limit_inject();
+}
+
+// Of the messages that are queued on a lane.
+void Connection::change_busy(std::size_t lane, std::uint32_t by) noexcept {
+    lane_busy_[lane] += by;
+    limit_inject();
+}
+
+void Connection::limit_inject() noexcept {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        inject_below_[lane] = state == State::open && lane_busy_[lane] == 0
+                                  ? std::min(kInlineBytes, peer_max_[lane]) + 1
+                                  : 0;
     }
 }
 
@@ -117,6 +144,7 @@ void Connection::end_all(Status status, bool tell) noexcept {
     }
     acks_owed_ = aborts_owed_ = gets_served_ = 0;
     lane_busy_[0] = lane_busy_[1] = 0;
+    limit_inject();
 }
 
 }  // namespace na::sm

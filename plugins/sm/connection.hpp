@@ -41,7 +41,9 @@ class Connection {
                const Geometry& geometry, bool outgoing, std::uint8_t remote_context);
 
     // --- out (post.cpp) ---
-    bool send_inline(const Op& op) noexcept;
+    // A message that goes into the ring itself: it is there, or nothing has happened.
+    bool inject(Lane lane, std::uint32_t tag, std::span<const std::byte> bytes) noexcept;
+    bool inject_lines(Lane lane, std::uint64_t head, std::span<const std::byte> bytes) noexcept;
     plugin::Posted send(Op& op) noexcept;
 
     // --- out, step by step (stream.cpp) ---
@@ -61,10 +63,23 @@ class Connection {
     // --- in (receive.cpp) ---
     // Takes up to `budget` messages from the ring; returns how many it took.
     std::size_t receive(unsigned budget) noexcept;
+    // The same where rx().ready() is known. `watch`: what says that there is more, if any was
+    // taken.
+    struct Watch {
+        const std::atomic<std::uint32_t>* word;
+        std::uint32_t expected;
+    };
+    std::size_t receive_ready(unsigned budget, Watch& watch) noexcept;
 
     // --- notice (notify.cpp) ---
     // After something was published: tells the peer, if it does not look by itself.
     void notify() noexcept {
+        if (peer_sleepless_) {
+            if (!tx_.consumer_polls()) [[unlikely]] {
+                mark_ready();
+            }
+            return;
+        }
         full_fence();
         if (!tx_.consumer_polls()) [[unlikely]] {
             mark_ready();
@@ -89,7 +104,7 @@ class Connection {
     // --- state that Context manages
     // -----------------------------------------------------------------------------------
     Context& context;
-    State state = State::open;
+    State state = State::open;  // set by become()
     const bool outgoing;
     bool holds_source = false;   // a reference from Sink::source()
     bool answered = false;       // we have the peer's pages
@@ -99,7 +114,8 @@ class Connection {
     bool is_unanswered = false;  // in Context::unanswered_
     bool silent = false;         // its end is no loss of the peer
     bool sent_unexpected = false;
-    bool parted = false;  // the peer has dropped us: see Context::on_bye()
+    std::uint8_t cooled = 0;  // in Context::cooled_, for so many looks at the clock
+    bool parted = false;      // the peer has dropped us: see Context::on_bye()
     const std::uint8_t remote_context;
     std::int8_t hot_index = -1;
     std::uint32_t drained = 0;  // messages taken since the hang-up
@@ -119,6 +135,7 @@ class Connection {
     Attach peer_attach() const noexcept;
     // The peer's pages arrived, with what they say about it.
     void set_peer_pages(Mapping status, Mapping ready, std::uint32_t bit) noexcept;
+    void become(State next) noexcept;
     void set_peer_limits(const std::uint64_t (&max_message)[kLanes]) noexcept;
 
     // The process at the other end exists as of a millisecond ago: its number cannot have been
@@ -135,7 +152,7 @@ class Connection {
     std::vector<std::uint64_t> granted;  // allocations of ours that the peer mapped
 
  private:
-    enum class Step : std::uint8_t { taken, later, bad, other };
+    enum class Step : std::uint8_t { taken, later, bad };
     enum class Blocked : std::uint8_t { no, credit, attach, slot };
     enum class Use : std::uint8_t { none, iov, put, get, message, discard };
     // An operation of ours that waits for the peer.
@@ -181,9 +198,11 @@ class Connection {
     bool adopt(Lane lane) noexcept;
 
     Step take(const Head& head) noexcept;
-    Step take_line(const Head& head) noexcept;
+    bool take_other() noexcept;
+    void change_busy(std::size_t lane, std::uint32_t by) noexcept;
+    void limit_inject() noexcept;
     Step take_inline(const Head& head) noexcept;
-    void finish_receiving(Step step, std::size_t taken, unsigned budget) noexcept;
+    void finish_receiving(Step step, bool used_up) noexcept;
     Step take_inject(const Head& head) noexcept;
     Step take_iov(const Head& head) noexcept;
     Step take_bounce(const Head& head) noexcept;
@@ -202,6 +221,10 @@ class Connection {
     InjectPool pool_;
     const Geometry geometry_;
     std::size_t peer_max_[kLanes];
+    // Shorter messages are injected, unless the ring is full; 0: none. And: those that come in one
+    // line are not longer.
+    std::size_t inject_below_[kLanes];
+    std::size_t line_max_[kLanes];
     std::uint32_t lane_busy_[kLanes] = {0, 0};  // messages in queue_: later ones must not overtake
     const char* bad_ = nullptr;                 // what take() found wrong
     std::uint32_t buffers_taken_ = 0;           // since credit was last given for them
@@ -209,6 +232,7 @@ class Connection {
     std::uint32_t half_ = 0;  // lines of the message at the front, where not all have come
 
     const std::atomic<std::uint32_t>* peer_sleep_;
+    bool peer_sleepless_ = false;  // StatusPage::sleepless
     std::atomic<std::uint32_t> unanswered_sleep_{1};
     std::uint32_t rung_ = 0;  // the sleep for which we have knocked already
     ReadyMap* peer_ready_ = nullptr;

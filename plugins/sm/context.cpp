@@ -53,6 +53,7 @@ Status Context::set_up(Error& error) {
     status_ = status_page_.mapping.at<StatusPage>(0);
     status_->version = kLayoutVersion;
     status_->pid = static_cast<std::uint32_t>(getpid());
+    status_->sleepless = domain_.sleepless() ? 1 : 0;
     ready_page_ = std::move(*ready);
     ready_ = ready_page_.mapping.at<ReadyMap>(0);
     listener_ = std::move(*listener);

@@ -54,6 +54,8 @@ class Context final : public plugin::Context {
     ~Context() override;
 
     plugin::Posted send(Op& op) override;
+    bool inject(plugin::Peer& to, plugin::Destination where, std::uint32_t tag,
+                std::span<const std::byte> bytes) override;
     plugin::Posted put(Op& op) override { return transfer(op); }
     plugin::Posted get(Op& op) override { return transfer(op); }
     void cancel(Op& op) override;
@@ -74,6 +76,14 @@ class Context final : public plugin::Context {
 
     // Its ring is to be looked at in the next progress().
     void look_again(Connection& connection) noexcept;
+    // Messages were taken from its ring: that is what says that there are more.
+    void watch(Connection& connection, const Connection::Watch& next) noexcept {
+        if (connection.hot_index >= 0) {
+            Hot& hot = hot_[connection.hot_index];
+            hot.word = next.word;
+            hot.expected = next.expected;
+        }
+    }
     // pump() has something to do.
     void add_work(Connection& connection) noexcept;
     // A post was answered `again` for want of credits.
@@ -128,6 +138,7 @@ class Context final : public plugin::Context {
     std::uint32_t polls() const noexcept { return polls_ + (clock_every_ - countdown_); }
     std::size_t receive_hot(Hot* from) noexcept;
     std::size_t receive_from(Hot& hot) noexcept;
+    std::size_t look_at_cooled() noexcept;
     std::size_t receive_cold(Connection& connection) noexcept;
     std::size_t receive_ready() noexcept;
     std::size_t sweep(std::uint32_t count) noexcept;
@@ -246,6 +257,7 @@ class Context final : public plugin::Context {
     // Never grow beyond the slots, so that adding allocates nothing.
     std::vector<Connection*> work_;
     std::vector<Connection*> starved_;
+    std::vector<Connection*> cooled_;  // lately
     std::vector<Connection*> refused_;
     std::vector<Connection*> unanswered_;
     std::vector<Connection*> dying_;

@@ -80,12 +80,14 @@ void parse_users(const std::string& text, bool& any, std::vector<std::uint32_t>&
 Domain::Domain(const plugin::OpenSpec& spec)
     : contexts_(std::max<std::size_t>(spec.info.max_contexts, 1)),
       listens_(spec.listen),
+      sleepless_(spec.info.no_block),
       attach_allowed_(config::number(config::kSmCma) != 0),
       allocations_(random_) {
     caps_.protocol = "sm";
     caps_.max_message[0] = limit(spec.info.max_unexpected);
     caps_.max_message[1] = limit(spec.info.max_expected);
     caps_.op_scratch = sizeof(OpState);
+    caps_.inject = kInlineBytes;
     caps_.max_segments = kMaxSegments;
     caps_.wakes_on_credit = true;
     geometry_ = choose_geometry(std::max(caps_.max_message[0], caps_.max_message[1]));

@@ -34,6 +34,7 @@ class Domain final : public plugin::Domain {
 
     const std::string& name() const noexcept { return name_; }
     bool listens() const noexcept { return listens_; }
+    bool sleepless() const noexcept { return sleepless_; }
     bool attach_allowed() const noexcept { return attach_allowed_; }
     // Whether processes of this user may be peers.
     bool allows_user(std::uint32_t uid) const noexcept;
@@ -54,6 +55,7 @@ class Domain final : public plugin::Domain {
     plugin::Caps caps_;
     const std::size_t contexts_;
     const bool listens_;
+    const bool sleepless_;
     const bool attach_allowed_;
     bool any_user_ = false;
     std::vector<std::uint32_t> users_;

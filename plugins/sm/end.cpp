@@ -13,14 +13,14 @@ void Context::fail(Connection& c, const char* what) noexcept {
     ++stats_.bad_input;
     sink_.dropped(what);
     hang_up(c, Status::hostunreach);
-    c.state = Connection::State::closed;
+    c.become(Connection::State::closed);
 }
 
 void Context::hang_up(Connection& c, Status why) noexcept {
     if (c.state != Connection::State::open) {
         return;
     }
-    c.state = Connection::State::draining;
+    c.become(Connection::State::draining);
     c.why = why;
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, c.socket.get(), nullptr);
     // The peer notices at once, and its messages from now on have no reader.
@@ -40,7 +40,7 @@ std::size_t Context::bury() noexcept {
             ++i;
             continue;
         }
-        c.state = Connection::State::closed;
+        c.become(Connection::State::closed);
         dying_[i] = dying_.back();
         dying_.pop_back();
         bury(c);
@@ -76,6 +76,9 @@ void Context::bury(Connection& c) noexcept {
     };
     forget(work_, c.in_work);
     forget(starved_, c.is_starved);
+    if (std::exchange(c.cooled, std::uint8_t{0}) != 0) {
+        std::erase(cooled_, &c);
+    }
     forget(refused_, c.is_refused);
     forget(unanswered_, c.is_unanswered);
     free_slots_.push_back(c.number);
@@ -160,7 +163,7 @@ void Context::drop(plugin::Peer& dropped) {
             }
         }
         hang_up(*c, Status::hostunreach);
-        c->state = Connection::State::closed;
+        c->become(Connection::State::closed);
     }
     link.first = nullptr;
     link.others.clear();

@@ -96,6 +96,12 @@ struct Head {
     std::uint16_t value;
     std::uint32_t tag;
 };
+// A Head as one number: what most messages start with is written, and checked, as such.
+constexpr std::uint64_t head_word(Kind kind, std::uint8_t aux, std::uint16_t value,
+                                  std::uint32_t tag) noexcept {
+    return static_cast<std::uint64_t>(kind) | std::uint64_t{aux} << 8 | std::uint64_t{value} << 16 |
+           std::uint64_t{tag} << 32;
+}
 struct Inject {
     std::uint32_t buffer;
     std::uint32_t length;
@@ -116,6 +122,9 @@ struct RemoteRange {
 // The largest message that travels in the ring itself: four lines. Beyond, copying 60 bytes at a
 // time costs more than a buffer.
 inline constexpr std::size_t kInlineBytes = 4 * kLinePayload - sizeof(Head);
+
+// The most that fits into one line.
+inline constexpr std::size_t kLineBytes = kLinePayload - sizeof(Head);
 
 constexpr std::uint32_t lines_for(std::size_t bytes) noexcept {
     return static_cast<std::uint32_t>((bytes + kLinePayload - 1) / kLinePayload);
@@ -160,6 +169,7 @@ constexpr std::size_t Geometry::region_bytes() const noexcept {
 struct alignas(64) StatusPage {
     std::uint32_t version;
     std::uint32_t pid;
+    std::uint32_t sleepless;  // 1: the owner never sleeps, and looks again at rings that it cooled
     alignas(64)
         std::atomic<std::uint32_t> sleep;  // odd: the owner sleeps, and wants a knock on the socket
 };

@@ -17,7 +17,7 @@ namespace na::sm {
 class Connection;
 
 // What one context has with one peer.
-struct Link {
+struct alignas(64) Link {
     // The connection on which messages to a context of the peer are sent, for as long as it lives:
     // that keeps order. Null: none yet.
     Connection* to(std::uint8_t target) const noexcept {

@@ -16,30 +16,54 @@ struct InjectMessage {
     Inject inject;
 };
 static_assert(sizeof(InjectMessage) == 16);
-constexpr std::size_t kFirstLine = kLinePayload - sizeof(Head);
 
 }  // namespace
 
-// The usual message is small, and there is room: it is in the ring, or nothing has happened.
-[[gnu::always_inline]] inline bool Connection::send_inline(const Op& op) noexcept {
-    const std::size_t lane = op.kind == OpKind::send_expected ? 1 : 0;
-    const std::size_t size = op.length;
-    if (size > kFirstLine || size > peer_max_[lane] || state != State::open ||
-        lane_busy_[lane] != 0 || !tx_.room_seen()) [[unlikely]] {
+[[gnu::always_inline]] inline bool Connection::inject(Lane to, std::uint32_t tag,
+                                                      std::span<const std::byte> bytes) noexcept {
+    const auto lane = static_cast<std::size_t>(to);
+    const std::size_t size = bytes.size();
+    if (size >= inject_below_[lane] || !tx_.room_seen()) [[unlikely]] {
         return false;
     }
-    tx_.write_line(Head{Kind::inline_message, static_cast<std::uint8_t>(lane),
-                        static_cast<std::uint16_t>(size), op.tag},
-                   op.buffer, size);
+    const std::uint64_t head = head_word(Kind::inline_message, static_cast<std::uint8_t>(to),
+                                         static_cast<std::uint16_t>(size), tag);
+    if (size > kLineBytes) [[unlikely]] {
+        return inject_lines(to, head, bytes);
+    }
+    tx_.write_line(head, bytes.data(), size);
     ++context.counters().inline_messages;
-    sent_unexpected |= lane == 0;
+    if (to == Lane::unexpected) {
+        sent_unexpected = true;
+    }
     notify();
     return true;
 }
 
+// Of several lines. Apart, so that those of one need no more than they do.
+bool Connection::inject_lines(Lane to, std::uint64_t head,
+                              std::span<const std::byte> bytes) noexcept {
+    if (!tx_.room(lines_for(sizeof head + bytes.size()))) {
+        return false;
+    }
+    tx_.write(head, bytes.data(), bytes.size());
+    ++context.counters().inline_messages;
+    sent_unexpected |= to == Lane::unexpected;
+    notify();
+    return true;
+}
+
+bool Context::inject(plugin::Peer& to, plugin::Destination where, std::uint32_t tag,
+                     std::span<const std::byte> bytes) {
+    Connection* c = static_cast<Peer&>(to).link(id_).to(where.context);
+    return c != nullptr && c->inject(where.lane, tag, bytes);
+}
+
 Posted Context::send(Op& op) {
     Connection* c = static_cast<Peer*>(op.peer)->link(id_).to(op.target_id);
-    if (c == nullptr || !c->send_inline(op)) [[unlikely]] {
+    if (c == nullptr ||
+        !c->inject(op.lane(), op.tag, {static_cast<const std::byte*>(op.buffer), op.length}))
+        [[unlikely]] {
         return send_other(op);
     }
     return Posted::done();
@@ -73,7 +97,7 @@ Posted Connection::send(Op& op) noexcept {
     }
     if (op.length <= kInlineBytes) {
         const std::uint32_t lines =
-            op.length <= kFirstLine ? 1 : lines_for(sizeof(Head) + op.length);
+            op.length <= kLineBytes ? 1 : lines_for(sizeof(Head) + op.length);
         if (!tx_.room(lines)) [[unlikely]] {
             return starve();
         }

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "plugins/sm/context.hpp"
+#include "plugins/sm/receive_ready.hpp"
 
 namespace na::sm {
 namespace {
@@ -24,6 +25,9 @@ constexpr std::uint32_t kSweepStep = 64;
 constexpr std::uint32_t kIdlePolls = 64;
 // One that had nothing for so many is not polled any more.
 constexpr std::uint32_t kColdPolls = 1 << 14;
+// Looks at the clock, microseconds apart, after which a ring that was cooled is looked at once
+// more.
+constexpr std::uint8_t kCooling = 2;
 
 }  // namespace
 
@@ -33,18 +37,20 @@ std::size_t Context::progress() {
     if (--countdown_ == 0 || chores_ != 0) [[unlikely]] {
         return full_poll();
     }
-    Hot* hot = hot_;
-    while (hot < hot_end_ && hot->word->load(std::memory_order_acquire) != hot->expected) {
-        ++hot;
+    for (Hot* hot = hot_; hot < hot_end_; ++hot) {
+        if (hot->word->load(std::memory_order_acquire) == hot->expected) {
+            return busy_poll(hot);
+        }
     }
-    if (hot == hot_end_) {
-        return ready_->summary.load(std::memory_order_relaxed) == 0 ? 0 : full_poll();
-    }
-    return busy_poll(hot);
+    return ready_->summary.load(std::memory_order_relaxed) == 0 ? 0 : full_poll();
 }
 
+// `from` has something.
 std::size_t Context::busy_poll(Hot* from) noexcept {
-    std::size_t events = receive_hot(from);
+    std::size_t events = receive_from(*from);
+    if (++from < hot_end_) [[unlikely]] {
+        events += receive_hot(from);
+    }
     if (ready_->summary.load(std::memory_order_relaxed) != 0) [[unlikely]] {
         events += receive_ready();
     }
@@ -83,12 +89,14 @@ inline std::size_t Context::receive_hot(Hot* from) noexcept {
 }
 
 inline std::size_t Context::receive_from(Hot& hot) noexcept {
-    const std::size_t n = hot.connection->receive(kBudget);
+    Connection& c = *hot.connection;
+    Connection::Watch watch;
+    const std::size_t n = c.receive_ready(kBudget, watch);
     if (n == 0) [[unlikely]] {
         return 0;  // its first line only, or no room for it: still what we watch
     }
-    hot.word = hot.connection->rx().word();
-    hot.expected = hot.connection->rx().expected();
+    hot.word = watch.word;
+    hot.expected = watch.expected;
     hot.used = polls();
     return n;
 }
@@ -177,6 +185,28 @@ void Context::cool(Connection& c) noexcept {
     if (c.rx().ready()) {
         look_again(c);
     }
+    // Peers that know us sleepless do without their fence: what one was about to publish just now
+    // may have escaped this look, and its producer believes the ring hot. A while later it is
+    // there. (And sweep() looks at every ring.)
+    if (c.cooled == 0) {
+        cooled_.push_back(&c);
+    }
+    c.cooled = kCooling;
+}
+
+std::size_t Context::look_at_cooled() noexcept {
+    std::size_t events = 0;
+    for (std::size_t i = 0; i < cooled_.size();) {
+        Connection& c = *cooled_[i];
+        if (--c.cooled != 0) {
+            ++i;
+            continue;
+        }
+        cooled_[i] = cooled_.back();
+        cooled_.pop_back();
+        events += receive_cold(c);
+    }
+    return events;
 }
 
 // Those that have had nothing for long: their peers say when they have.
@@ -210,10 +240,11 @@ std::size_t Context::tick() noexcept {
             std::max<std::int64_t>(clock_every_ * kClockInterval / passed, 1));
     }
     countdown_ = clock_every_;
+    std::size_t events = cooled_.empty() ? 0 : look_at_cooled();
     if (time < next_events_) {
-        return 0;
+        return events;
     }
-    std::size_t events = handle_events();
+    events += handle_events();
     cool_idle();
     events += sweep(kSweepStep);
     if (freed_ != domain_.allocations().generation()) {

@@ -8,13 +8,13 @@
 
 #include "na/util/lock.hpp"
 #include "plugins/sm/context.hpp"
+#include "plugins/sm/receive_ready.hpp"
 #include "plugins/sm/region.hpp"
 
 namespace na::sm {
 namespace {
 
 constexpr std::size_t kBody = sizeof(Head);
-constexpr std::size_t kFirstLine = kLinePayload - kBody;
 
 bool valid_lane(std::uint8_t lane) noexcept {
     return lane < kLanes;
@@ -47,7 +47,7 @@ Connection::Step Connection::take_inline(const Head& head) noexcept {
     if (size > kInlineBytes || !valid_lane(head.aux)) [[unlikely]] {
         return Step::bad;
     }
-    const std::uint32_t lines = size <= kFirstLine ? 1 : lines_for(sizeof(Head) + size);
+    const std::uint32_t lines = size <= kLineBytes ? 1 : lines_for(sizeof(Head) + size);
     if (lines > 1 && !rx_.ready(lines)) [[unlikely]] {
         // The others follow within nanoseconds, or never.
         for (int i = 0; i < 64 && !rx_.ready(lines); ++i) {
@@ -67,7 +67,16 @@ Connection::Step Connection::take_inline(const Head& head) noexcept {
     if (peer == nullptr && !adopt(lane)) [[unlikely]] {
         return Step::bad;
     }
-    // Bytes of several lines are put together for the core.
+    if (lines == 2) [[likely]] {
+        if (!context.sink().deliver_two(lane, *peer, head.tag, {rx_.at_front(kBody), kLineBytes},
+                                        {rx_.line(1).payload, size - kLineBytes})) [[unlikely]] {
+            stalled_ = true;
+            return Step::later;
+        }
+        give_back(2);
+        return Step::taken;
+    }
+    // Bytes of more lines are put together for the core.
     std::byte whole[kInlineBytes];
     const std::byte* bytes = rx_.at_front(kBody);
     if (lines > 1) {
@@ -82,58 +91,36 @@ Connection::Step Connection::take_inline(const Head& head) noexcept {
     return Step::taken;
 }
 
-// A message of one line for which nothing is in the way, as most are. other: it is not, and nothing
-// has happened.
-[[gnu::always_inline]] inline Connection::Step Connection::take_line(const Head& head) noexcept {
-    const std::size_t size = head.value;
-    if (head.kind != Kind::inline_message || size > kFirstLine || !valid_lane(head.aux) ||
-        size > context.max_message(static_cast<Lane>(head.aux)) || peer == nullptr) [[unlikely]] {
-        return Step::other;
-    }
-    // One line is copied by the core.
-    if (!context.sink().deliver(static_cast<Lane>(head.aux), *peer, head.tag,
-                                {rx_.at_front(kBody), size})) [[unlikely]] {
-        stalled_ = true;
-        return Step::later;
-    }
-    give_back(1);
-    return Step::taken;
-}
-
 std::size_t Connection::receive(unsigned budget) noexcept {
-    std::size_t taken = 0;
-    Step step = Step::taken;
-    stalled_ = false;
-    half_ = 0;
-    if (state == State::closed) [[unlikely]] {
+    if (!rx_.ready()) {
+        stalled_ = false;
+        half_ = 0;
         return 0;
     }
-    while (taken < budget && rx_.ready()) {
-        const Head head = rx_.front<Head>();
-        step = take_line(head);
-        if (step != Step::taken) [[unlikely]] {
-            if (step == Step::other) {
-                step = take(head);
-            }
-            if (step != Step::taken) {
-                break;
-            }
-        }
-        ++taken;
-    }
-    context.counters().received += taken;
-    if (step != Step::taken || stalled_ || taken == budget) [[unlikely]] {
-        finish_receiving(step, taken, budget);
+    Watch next;
+    const std::size_t taken = receive_ready(budget, next);
+    if (taken != 0) {
+        context.watch(*this, next);
     }
     return taken;
 }
 
-void Connection::finish_receiving(Step step, std::size_t taken, unsigned budget) noexcept {
+// Any message. False: it was not taken, and nothing behind it can be.
+bool Connection::take_other() noexcept {
+    const Step step = take(rx_.front<Head>());
+    if (step != Step::taken) {
+        finish_receiving(step, false);
+    }
+    return step == Step::taken;
+}
+
+// `used_up`: the others get their turn now.
+void Connection::finish_receiving(Step step, bool used_up) noexcept {
     if (step == Step::bad) {
         context.fail(*this, bad_ != nullptr ? bad_ : "a malformed message in the ring");
     } else if (stalled_) {
         context.add_refused(*this);
-    } else if (taken == budget) {
+    } else if (used_up) {
         // Also when the ring is cold: nobody will set its bit for what is in it already.
         context.look_again(*this);
     }

@@ -13,8 +13,8 @@
 //  lines is a copy for the
 //    other side.
 // A message takes whole lines and starts with a Head. Its lines become valid one by one: the
-// consumer starts with the first and takes the message when it saw all of them, so that a producer
-// that dies in between loses its message only.
+// consumer watches the first and takes the message when it saw all of them, so that a producer that
+// dies in between loses its message only.
 #pragma once
 
 #include <cstring>
@@ -78,45 +78,37 @@ class Producer {
     }
     bool broken() const noexcept { return broken_; }
 
-    // The same for a message of one line.
-    template <typename HeadType>
-    void write_line(const HeadType& head, const void* data, std::size_t bytes) noexcept {
+    // A message of one line, whose head is eight bytes.
+    void write_line(std::uint64_t head, const void* data, std::size_t bytes) noexcept {
         const std::uint32_t position = head_;
         Line& line = at(position);
         std::memcpy(line.payload, &head, sizeof head);
-        util::copy_line(line.payload + sizeof head, data, bytes);
+        util::copy_words(line.payload + sizeof head, data, bytes);
         line.sequence.store(lap(position), std::memory_order_release);
         head_ = position + 1;
-        // These lines are in the consumer's cache: have them back before they are needed.
-        prefetch_for_write(&at(position + 1));
+        // In the consumer's cache: to be had back before it is needed. The next line was asked for
+        // with the message before.
         prefetch_for_write(&at(position + 2));
     }
-    // Writes a message of a head and `bytes` of data and publishes it; room() was asked.
+    // Writes a message of a head and `bytes` of data and publishes it; room() was asked. The first
+    // line last: the consumer watches that one, and would otherwise fetch the others while they are
+    // being written.
     template <typename HeadType>
     void write(const HeadType& head, const void* data, std::size_t bytes) noexcept {
         static_assert(sizeof(HeadType) <= kLinePayload);
-        Line* line = &at(head_);
         constexpr std::size_t kFirst = kLinePayload - sizeof(HeadType);
-        std::memcpy(line->payload, &head, sizeof head);
-        if (bytes <= kFirst) [[likely]] {
-            util::copy_small(line->payload + sizeof head, data, bytes);
-            line->sequence.store(lap(head_), std::memory_order_release);
-            ++head_;
-        } else {
-            std::memcpy(line->payload + sizeof head, data, kFirst);
-            line->sequence.store(lap(head_), std::memory_order_release);
-            ++head_;
-            const auto* from = static_cast<const std::byte*>(data) + kFirst;
-            for (std::size_t left = bytes - kFirst; left != 0;) {
-                line = &at(head_);
-                const std::size_t n = left < kLinePayload ? left : kLinePayload;
-                util::copy_small(line->payload, from, n);
-                line->sequence.store(lap(head_), std::memory_order_release);
-                ++head_;
-                from += n;
-                left -= n;
-            }
+        const std::uint32_t first = head_++;
+        for (std::size_t done = kFirst; done < bytes; ++head_) {
+            Line& line = at(head_);
+            const std::size_t n = bytes - done < kLinePayload ? bytes - done : kLinePayload;
+            util::copy_words(line.payload, static_cast<const std::byte*>(data) + done, n, done);
+            line.sequence.store(lap(head_), std::memory_order_release);
+            done += n;
         }
+        Line& line = at(first);
+        std::memcpy(line.payload, &head, sizeof head);
+        util::copy_words(line.payload + sizeof head, data, bytes < kFirst ? bytes : kFirst);
+        line.sequence.store(lap(first), std::memory_order_release);
         // These lines are in the consumer's cache: have them back before they are needed.
         prefetch_for_write(&at(head_));
         prefetch_for_write(&at(head_ + 1));
@@ -193,6 +185,12 @@ class Consumer {
         asm volatile("" ::: "memory");
         return value;
     }
+    // A line of the first message: memory that the producer can write.
+    const Line& line(std::uint32_t number) const noexcept { return at(tail_ + number); }
+    // For who takes one line after the other: the place, and how it is moved on. True: as
+    // consume().
+    std::uint32_t tail() const noexcept { return tail_; }
+    const Line& line_at(std::uint32_t position) const noexcept { return at(position); }
     // Where the first line has its bytes from `offset` on: memory that the producer can write.
     const std::byte* at_front(std::size_t offset) const noexcept {
         return at(tail_).payload + offset;

@@ -39,6 +39,9 @@ void Context::stand_down() noexcept {
 
 // Sockets need no look here: what waits in them keeps wait_fd() readable.
 bool Context::arm() {
+    if (domain_.sleepless()) {
+        return false;  // peers rely on it
+    }
     // What is to be buried, but for what waits until the core has room for its last words.
     if (std::any_of(dying_.begin(), dying_.end(), [](const Connection* c) {
             return c->state != Connection::State::draining || !c->stalled();

@@ -57,7 +57,7 @@ void Connection::enqueue(Op& op) noexcept {
     s = {this, 0, Stage::queued, 0};
     queue_.push_back(op);
     if (is_message(op)) {
-        ++lane_busy_[static_cast<std::size_t>(op.lane())];
+        change_busy(static_cast<std::size_t>(op.lane()), 1);
     }
     context.add_work(*this);
 }
@@ -65,7 +65,7 @@ void Connection::enqueue(Op& op) noexcept {
 void Connection::leave_queue(Op& op) noexcept {
     queue_.remove(op);
     if (is_message(op)) {
-        --lane_busy_[static_cast<std::size_t>(op.lane())];
+        change_busy(static_cast<std::size_t>(op.lane()), -1U);
     }
 }
 
@@ -222,7 +222,7 @@ bool Connection::flush_acks() noexcept {
         aborts_owed_ &= aborts_owed_ - 1;
         tx_.write(head_of(Kind::abort, slot));
         if (slots_[slot].use == Use::message) {
-            --lane_busy_[slots_[slot].left];  // take_back() left the lane there
+            change_busy(slots_[slot].left, -1U);  // take_back() left the lane there
             free_slot(slot);
         }
     }

@@ -5,8 +5,11 @@
 #include <vector>
 
 using na::util::copy_small;
+using na::util::copy_words;
 
 TEST_CASE("small copies take all bytes and no other", "[copy]") {
+    // copy_words() by the place of the first byte.
+    const int way = GENERATE(-1, 0, 4, 52, 56);
     for (std::size_t n = 0; n <= 200; ++n) {
         for (std::size_t at = 0; at < 3; ++at) {
             std::vector<unsigned char> from(n + at + 1);
@@ -14,7 +17,11 @@ TEST_CASE("small copies take all bytes and no other", "[copy]") {
                 from[i] = static_cast<unsigned char>(i * 7 + 1);
             }
             std::vector<unsigned char> to(n + at + 2, 0xee);
-            copy_small(to.data() + at + 1, from.data() + at, n);
+            if (way < 0) {
+                copy_small(to.data() + at + 1, from.data() + at, n);
+            } else {
+                copy_words(to.data() + at + 1, from.data() + at, n, static_cast<std::size_t>(way));
+            }
             bool right = true;
             for (std::size_t i = 0; i < to.size(); ++i) {
                 const bool in = i >= at + 1 && i < at + 1 + n;

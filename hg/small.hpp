@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The way of a small call out, where the message has room for all of it and nothing is special:
+// part of the function that the user calls. Whatever is special takes the general way
+// (forward.cpp, respond.cpp), from the start.
+#pragma once
+
+#include "hg/context.hpp"
+#include "hg/handle.hpp"
+#include "na/core/posting.hpp"
+
+namespace hg {
+
+[[gnu::always_inline]] inline na::Status Handle::forward_small(std::size_t payload,
+                                                               std::size_t structure,
+                                                               const Callback& callback) noexcept {
+    using na::Lane;
+    // Locals: the compiler cannot know that what is written meanwhile is none of these.
+    Port& port = *port_;
+    const Kit& kit = *kit_;
+    if (to_self_ || registration_->one_way() || !port.plain()) [[unlikely]] {
+        return forward(payload, callback, nullptr, 0);
+    }
+    callback_ = callback;
+    one_way_ = false;
+    sent_ = structure;
+    ref();
+    const Port::Ticket ticket = port.next_ticket();
+    tag_ = ticket.tag;
+    cookie_ = ticket.cookie;
+    wire::encode(kit.input + port.headroom(Lane::unexpected),
+                 wire::Request{.flags = 0,
+                               .origin_context = info_.context->id(),
+                               .cookie = ticket.cookie,
+                               .id = info_.id},
+                 payload);
+    const std::size_t size = port.input_at() + payload;
+    stage_.store(Stage::in_flight, std::memory_order_release);
+    {
+        // The request and the receive of the answer under one lock, as in post_forward().
+        na::Posting posting(port.na());
+        if (!cancel_asked_.load(std::memory_order_relaxed) && posting.simple() &&
+            posting.inject(Lane::unexpected, peer(), info_.context_id, ticket.tag, kit.input, size))
+            [[likely]] {
+            request_sent_ = true;
+            port.counters.requests_sent.add();
+            if (filled_ != Filled::response) [[unlikely]] {
+                fill_response(posting);
+            }
+            posting.recv_expected_again(*kit.recv, ticket.tag);
+            start_parts(1);
+            return na::Status::success;
+        }
+    }
+    return post_claimed(size);
+}
+
+[[gnu::always_inline]] inline na::Status Handle::respond_small(std::size_t payload,
+                                                               std::size_t structure,
+                                                               const Callback& callback) noexcept {
+    using na::Lane;
+    Port& port = *port_;
+    const Kit& kit = *kit_;
+    if (looped_.load(std::memory_order_relaxed) || !port.plain()) [[unlikely]] {
+        return respond(payload, callback);
+    }
+    wire::encode(kit.output + port.headroom(Lane::expected),
+                 wire::Response{.flags = 0, .code = na::Status::success, .cookie = cookie_},
+                 payload);
+    bool gone = false;
+    {
+        na::Posting posting(port.na());
+        gone = posting.inject(Lane::expected, peer(), info_.context_id, tag_, kit.output,
+                              port.output_at() + payload);
+        if (gone) [[likely]] {
+            port.counters.responses_sent.add();
+        }
+    }
+    if (!gone) [[unlikely]] {
+        return respond(payload, callback);
+    }
+    sent_ = structure;
+    status_.store(na::Status::success, std::memory_order_relaxed);
+    stage_.store(Stage::answered, std::memory_order_release);
+    if (callback.run != nullptr || dispatch_due_) [[unlikely]] {
+        callback_ = callback;
+        answered_at_once();
+    }
+    return na::Status::success;
+}
+
+}  // namespace hg
