@@ -187,10 +187,6 @@ class Consumer {
     }
     // A line of the first message: memory that the producer can write.
     const Line& line(std::uint32_t number) const noexcept { return at(tail_ + number); }
-    // For who takes one line after the other: the place, and how it is moved on. True: as
-    // consume().
-    std::uint32_t tail() const noexcept { return tail_; }
-    const Line& line_at(std::uint32_t position) const noexcept { return at(position); }
     // Where the first line has its bytes from `offset` on: memory that the producer can write.
     const std::byte* at_front(std::size_t offset) const noexcept {
         return at(tail_).payload + offset;
