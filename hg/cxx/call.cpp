@@ -4,6 +4,7 @@
 
 #include "hg/cxx/engine_core.hpp"
 #include "hg/rpc.hpp"
+#include "hg/small.hpp"
 
 namespace hg::detail {
 
@@ -179,7 +180,10 @@ bool CallState::start(Continuation& continuation) noexcept {
     const std::size_t payload = message.beyond == nullptr ? message.size : 0;
     const std::size_t beyond_size = message.beyond == nullptr ? 0 : message.size;
     if (!guarded) [[likely]] {
-        Status s = handle->forward(payload, callback, message.beyond, beyond_size);
+        // The class of an engine has no bytes of the user's in front.
+        Status s = message.beyond == nullptr
+                       ? handle->forward_small(payload, payload, callback)
+                       : handle->forward(payload, callback, message.beyond, beyond_size);
         if (ok(s)) [[likely]] {
             return true;  // this may be gone
         }

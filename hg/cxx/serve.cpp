@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "hg/cxx/engine_core.hpp"
+#include "hg/small.hpp"
 #include "na/util/log.hpp"
 
 namespace hg {
@@ -214,8 +215,8 @@ void RequestState::respond(Message& message) const noexcept {
         counters->requests.sent(message.size);
     }
     const bool large = message.beyond != nullptr;
-    const Status s =
-        handle->respond(large ? 0 : message.size, {}, message.beyond, large ? message.size : 0);
+    const Status s = large ? handle->respond(0, {}, message.beyond, message.size)
+                           : handle->respond_small(message.size, message.size, {});
     if (!ok(s)) [[unlikely]] {
         message.give_back();  // the caller is gone, or learns it from the library
     }
