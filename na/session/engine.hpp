@@ -193,7 +193,10 @@ class Engine : public plugin::Context {
 
     // The peer died, or lost its memory of us. Everything towards it ends. In progress().
     void lost(Link& link, Status why);
-    // That, in the next progress().
+    // The same where the peer has gone, or the library gives the way to it up, and nothing more
+    // comes: its answers that wait for room come first.
+    void parted(Link& link);
+    // lost(), in the next progress().
     void doom(Link& link) noexcept {
         link.doomed = true;
         work(link);
@@ -230,6 +233,7 @@ class Engine : public plugin::Context {
     plugin::Sink& sink() noexcept { return sink_; }
 
  private:
+    void end_operations(Link& link, Status why);
     // engine.cpp
     std::size_t do_work();
     void work(Link& link) noexcept {
@@ -251,7 +255,6 @@ class Engine : public plugin::Context {
 
     // handshake.cpp
     void greet(Link& link) noexcept;
-    void parted(Link& link);
     void forget_session(Link& link) noexcept;
     void set_cookie(Link& link, std::uint64_t cookie);
     void knows(Link& link) noexcept;

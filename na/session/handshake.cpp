@@ -94,18 +94,19 @@ void Engine::greet(Link& link) noexcept {
     }
 }
 
-// The peer has closed. Its answers came before that, and so end the operations that wait for them.
+// Its answers came before that, and so end the operations that wait for them. What goes to it has
+// no end but this one.
 void Engine::parted(Link& link) {
+    const bool known = link.parting;
     link.parting = !link.held[static_cast<std::size_t>(Lane::expected)].empty();
     if (!link.parting) {
         lost(link, Status::hostunreach);
+    } else if (!known) {
+        end_operations(link, Status::hostunreach);
     }
 }
 
-// The peer died, or lost its memory of us. Everything towards it ends.
-void Engine::lost(Link& link, Status why) {
-    ++stats_.lost;
-    NA_LOG_INFO(addr, "the session with {} ended", link.address.text());
+void Engine::end_operations(Link& link, Status why) {
     end_transfers(link, why);
     // Copies of messages are the library's; the operations are over.
     while (Request* r = link.requests.front()) {
@@ -113,6 +114,13 @@ void Engine::lost(Link& link, Status why) {
             complete(*op, why);
         }
     }
+}
+
+// The peer died, or lost its memory of us. Everything towards it ends.
+void Engine::lost(Link& link, Status why) {
+    ++stats_.lost;
+    NA_LOG_INFO(addr, "the session with {} ended", link.address.text());
+    end_operations(link, why);
     const bool was_up = link.state == Link::State::up;
     forget_session(link);
     link.due = 0;

@@ -143,7 +143,7 @@ void Context::done(Request& r, int error, const char* text) {
         complete(*op, status);
     }
     if (gone && link != nullptr) {
-        lost(*link, Status::hostunreach);
+        parted(*link);
     }
 }
 

@@ -223,7 +223,7 @@ std::size_t Context::bury_failed() {
     std::size_t events = 0;
     while (Way* way = failed_.pop_front()) {
         ++events;
-        lost(*way->link, Status::hostunreach);  // it leaves
+        parted(*way->link);
     }
     return events;
 }
@@ -242,7 +242,7 @@ std::size_t Context::bury_departed() {
     last_words_ = 0;
     while (Link* link = departing_.pop_front()) {
         ++events;
-        lost(*link, Status::hostunreach);
+        parted(*link);
     }
     return events;
 }

@@ -77,6 +77,8 @@ class Transport final : public na::session::Engine {
     unsigned left = 0;                         // ways given up
     unsigned ends = 0;                         // end_transfers()
 
+    using Engine::links;
+    using Engine::parted;
     using Engine::unwatch_fd;
     using Engine::watch_fd;
     std::uint64_t stat(std::string_view name) const;
