@@ -191,8 +191,9 @@ void Context::post_more(Port& port) noexcept {
         grow.port = &port;
         grow.run = [](Completion& c) {
             auto& g = static_cast<Grow&>(c);
-            g.pending.store(false, std::memory_order_release);
-            (void)g.port->context().post_requests(*g.port);
+            Port& its_port = *g.port;
+            g.pending.store(false, std::memory_order_release);  // it is another thread's now
+            (void)its_port.context().post_requests(its_port);
         };
         push_work(grow);
     }

@@ -29,12 +29,15 @@ using na::Status;
                 s = Status::success;
             } else {
                 kit_->recv->handler = &Handle::on_request;
+                // Before: where a request waits for it already, another thread may be at its
+                // answer when this is back.
+                filled_ = posting.simple() ? Filled::request : Filled::nothing;
                 s = posting.recv_unexpected(*kit_->recv, kit_->input, port_->size(Lane::unexpected),
                                             kit_->region);
-                filled_ = ok(s) && posting.simple() ? Filled::request : Filled::nothing;
             }
         }
         if (!ok(s)) [[unlikely]] {
+            filled_ = Filled::nothing;
             port_->request_taken();
         }
     }

@@ -78,10 +78,10 @@ class Class {
     plugin::Domain& domain() noexcept { return *domain_; }
     AddressTable& addresses() noexcept { return addresses_; }
 
+    // The contexts shall look in their next poll whether there is something to reap().
+    void attend() noexcept;
     // Destroys addresses that nobody holds; called by contexts between polls. Cheap when there are
     // none.
-    // One of the contexts shall do so in its next poll.
-    void attend() noexcept;
     void reap() noexcept {
         if (addresses_.has_dead()) [[unlikely]] {
             reap_slow();

@@ -540,13 +540,14 @@ bool Context::arm() noexcept {
         return false;
     }
     waiter_.set_armed();
+    attend();  // the next poll ends it
     return completions_.empty() && arm_plugin() && completions_.empty();
 }
 
 // True: nothing to do now, and what comes will make the plugin's descriptor readable.
 bool Context::arm_plugin() noexcept {
     const std::lock_guard guard(lock_);
-    attend();  // the next poll ends it
+    attend();
     return (retry_.empty() || cls_.caps().wakes_on_credit) && outbox_.waiting() == 0 &&
            !match_.deliverable() && !match_.room() && !match_.starved() && plugin_->arm();
 }

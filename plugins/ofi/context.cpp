@@ -29,6 +29,13 @@ session::Traits traits_of(const Provider& provider, const Endpoint& endpoint) no
             .fd_interval = session::kLook};
 }
 
+// Of the provider's room. The rest is for what is injected, and for the peers' own
+// (RequestPool::take).
+std::size_t most_requests(std::size_t room) noexcept {
+    constexpr std::size_t kMost = session::RequestPool<Request>::kMost;
+    return room == 0 ? kMost : std::min(kMost, room / 4 * 3);  // 0: it does not say
+}
+
 }  // namespace
 
 Context::Context(Domain& domain, std::uint8_t id, std::unique_ptr<Endpoint> endpoint,
@@ -38,9 +45,7 @@ Context::Context(Domain& domain, std::uint8_t id, std::unique_ptr<Endpoint> endp
       inject_(domain.provider().inject ? domain.info().tx_attr->inject_size : 0),
       largest_piece_(std::min(domain.info().ep_attr->max_msg_size, kMaxPiece)),
       endpoint_(std::move(endpoint)),
-      // The rest is for what is injected, and for the peers' own (RequestPool::take).
-      pool_(domain.local().bounce_bytes(),
-            std::min(session::RequestPool<Request>::kMost, domain.info().tx_attr->size / 4 * 3)) {}
+      pool_(domain.local().bounce_bytes(), most_requests(domain.info().tx_attr->size)) {}
 
 Context::~Context() {
     say_goodbye();

@@ -75,7 +75,9 @@ class Connection {
     // After something was published: tells the peer, if it does not look by itself.
     void notify() noexcept {
         if (peer_sleepless_) {
+            std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler's order
             if (!tx_.consumer_polls()) [[unlikely]] {
+                full_fence();  // mark_ready() relies on bits that the peer has not yet taken
                 mark_ready();
             }
             return;
@@ -114,7 +116,7 @@ class Connection {
     bool is_unanswered = false;  // in Context::unanswered_
     bool silent = false;         // its end is no loss of the peer
     bool sent_unexpected = false;
-    std::uint8_t cooled = 0;  // in Context::cooled_, for so many looks at the clock
+    std::uint8_t cooled = 0;  // in Context::cooled_, for so many looks
     bool parted = false;      // the peer has dropped us: see Context::on_bye()
     const std::uint8_t remote_context;
     std::int8_t hot_index = -1;

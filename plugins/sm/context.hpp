@@ -231,6 +231,7 @@ class Context final : public plugin::Context {
     std::uint32_t clock_every_ = 1;
     std::int64_t clock_ = 0;        // when it was read last
     std::int64_t next_events_ = 0;  // when to look at the sockets
+    std::int64_t next_cooled_ = 0;  // look at cooled_
     std::uint64_t received_then_ = 0;
     std::int64_t last_traffic_ = 0;
     std::uint32_t swept_ = 0;

@@ -7,6 +7,8 @@
 //  more;
 //  - producer: publish, fence, load `sleep`;  consumer: store sleep = odd, fence, look at all
 //  rings, then sleep.
+// A peer that never sleeps (StatusPage::sleepless) is spared the producer's fence while its ring is
+// hot: it looks once more at a ring that it cooled, a while later (Context::look_at_cooled).
 // A knock is a message on the connection's own socket and not an eventfd that is shared by all
 // peers: a peer that holds such a descriptor could empty it, and so take away the knocks of others,
 // or make our write block.

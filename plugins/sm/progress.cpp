@@ -25,8 +25,7 @@ constexpr std::uint32_t kSweepStep = 64;
 constexpr std::uint32_t kIdlePolls = 64;
 // One that had nothing for so many is not polled any more.
 constexpr std::uint32_t kColdPolls = 1 << 14;
-// Looks at the clock, microseconds apart, after which a ring that was cooled is looked at once
-// more.
+// Looks, kClockInterval apart at least, after which a ring that was cooled is looked at once more.
 constexpr std::uint8_t kCooling = 2;
 
 }  // namespace
@@ -240,7 +239,11 @@ std::size_t Context::tick() noexcept {
             std::max<std::int64_t>(clock_every_ * kClockInterval / passed, 1));
     }
     countdown_ = clock_every_;
-    std::size_t events = cooled_.empty() ? 0 : look_at_cooled();
+    std::size_t events = 0;
+    if (!cooled_.empty() && time >= next_cooled_) {
+        next_cooled_ = time + kClockInterval;
+        events += look_at_cooled();
+    }
     if (time < next_events_) {
         return events;
     }

@@ -2,6 +2,7 @@
 // Many threads on one context, and on contexts of their own.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -61,6 +62,14 @@ hg_return_t on_parallel(hg_handle_t h) {
         HG_Free_input(h, &b);
         ret = HG_Respond(h, nullptr, nullptr, &out);
     }
+    HG_Destroy(h);
+    return ret;
+}
+
+// Answers at length, whatever was asked.
+hg_return_t on_lengthy(hg_handle_t h) {
+    Blob out = blob(1, 20'000);
+    const hg_return_t ret = HG_Respond(h, nullptr, nullptr, &out);
     HG_Destroy(h);
     return ret;
 }
@@ -147,7 +156,7 @@ TEST_CASE("each thread has a context of its own", "[threads]") {
     CHECK(good == kThreads * (kCalls / 2));
 }
 
-TEST_CASE("registrations change while their RPCs run") {
+TEST_CASE("registrations change while their RPCs run", "[threads]") {
     Pair pair;
     const hg_id_t id = HG_Register_name(pair.a.cls(), "parallel", proc_blob, proc_blob, nullptr);
     REQUIRE(HG_Register_name(pair.b.cls(), "parallel", proc_blob, proc_blob, on_parallel) == id);
@@ -181,7 +190,7 @@ TEST_CASE("registrations change while their RPCs run") {
     CHECK(answered + unknown == kCalls);
 }
 
-TEST_CASE("calls are canceled by another thread") {
+TEST_CASE("calls are canceled by another thread", "[threads]") {
     Pair pair;
     const hg_id_t id = HG_Register_name(pair.a.cls(), "parallel", proc_blob, proc_blob, nullptr);
     REQUIRE(HG_Register_name(pair.b.cls(), "parallel", proc_blob, proc_blob, on_parallel) == id);
@@ -229,4 +238,42 @@ TEST_CASE("two threads claim one handle, and one of them gets it", "[threads]") 
         CHECK(call.ret() == HG_SUCCESS);
     }
     CHECK(pair.b.served == kCalls);
+}
+
+// A handle that is posted takes a request that has waited for it, and a second thread answers that
+// before the first one is back from posting.
+TEST_CASE("requests that waited for a handle are answered at length by several threads",
+          "[threads]") {
+    Side::Settings few;
+    few.init.request_post_init = 2;
+    few.init.request_post_incr = -1;
+    Pair pair(Side::Settings{}, few);
+    const hg_id_t id = HG_Register_name(pair.a.cls(), "lengthy", proc_blob, proc_blob, nullptr);
+    REQUIRE(HG_Register_name(pair.b.cls(), "lengthy", proc_blob, proc_blob, on_lengthy) == id);
+    constexpr unsigned kInFlight = 24;
+    unsigned good = 0;
+    {
+        Crew crew;
+        for (int i = 0; i < 3; ++i) {
+            crew.add([&] { turn(pair.b.context(), 1); });
+        }
+        for (unsigned round = 0; round < 20 / support::kSlow + 1; ++round) {
+            std::vector<std::unique_ptr<Call>> calls;
+            for (unsigned i = 0; i < kInFlight; ++i) {
+                calls.push_back(std::make_unique<Call>(pair.a, pair.to_b, id));
+                Blob in = blob(i, 20);
+                REQUIRE(calls.back()->forward(in) == HG_SUCCESS);
+            }
+            REQUIRE(support::until(
+                [&] {
+                    return std::all_of(calls.begin(), calls.end(),
+                                       [](const auto& call) { return call->done(); });
+                },
+                [&] { pair.a.pump(); }));
+            for (const auto& call : calls) {
+                good += call->ret() == HG_SUCCESS && is_blob(call->out(), 1, 20'000, 1) ? 1 : 0;
+            }
+        }
+    }
+    CHECK(good == kInFlight * (20 / support::kSlow + 1));
 }
