@@ -261,6 +261,7 @@ TEST_CASE("requests that waited for a handle are answered at length by several t
             std::vector<std::unique_ptr<Call>> calls;
             for (unsigned i = 0; i < kInFlight; ++i) {
                 calls.push_back(std::make_unique<Call>(pair.a, pair.to_b, id));
+                calls.back()->decode_output = true;
                 Blob in = blob(i, 20);
                 REQUIRE(calls.back()->forward(in) == HG_SUCCESS);
             }
