@@ -79,7 +79,7 @@ class Wishes {
 };
 
 // What tcp has begun to send from the memory of a request ends twice, and UCX the process, when the
-// peer dies before the rest has gone (uct_tcp_ep_sendv() of all versions up to 1.23). What it has
+// peer dies before the rest has gone (uct_tcp_ep_sendv(), 1.13 and later). What it has
 // copied does not. In copies as large as what it receives at a time, that is no slower.
 void copy_what_is_sent(const Transport& tcp, Wishes& wishes) {
     if (!tcp.gather_key.empty() && !tcp.segment_key.empty() &&
