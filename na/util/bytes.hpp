@@ -77,20 +77,20 @@ class ByteWriter {
         bytes(&wire, sizeof wire);
     }
     void bytes(const void* data, std::size_t count) noexcept {
-        if (std::byte* at = space(count); at != nullptr && count != 0) {
-            std::memcpy(at, data, count);
+        if (!fits(count) || count == 0) {
+            return;
         }
+        std::memcpy(out_.data(), data, count);
+        advance(count);
     }
     void bytes(std::string_view text) noexcept { bytes(text.data(), text.size()); }
     // Room for `count` bytes that the caller fills; null (and failed) if there is less.
     std::byte* space(std::size_t count) noexcept {
-        if (!good_ || count > out_.size()) {
-            good_ = false;
+        if (!fits(count)) {
             return nullptr;
         }
         std::byte* at = out_.data();
-        out_ = out_.subspan(count);
-        written_ += count;
+        advance(count);
         return at;
     }
     std::span<std::byte> rest() const noexcept { return out_; }
@@ -98,6 +98,12 @@ class ByteWriter {
     bool good() const noexcept { return good_; }
 
  private:
+    bool fits(std::size_t count) noexcept { return good_ = good_ && count <= out_.size(); }
+    void advance(std::size_t count) noexcept {
+        out_ = out_.subspan(count);
+        written_ += count;
+    }
+
     std::span<std::byte> out_;
     std::size_t written_ = 0;
     bool good_ = true;

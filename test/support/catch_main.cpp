@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <type_traits>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -85,11 +86,32 @@ bool required(std::string protocol) {
            (' ' + std::string(list) + ' ').find(' ' + protocol + ' ') != std::string::npos;
 }
 
-class Cases final : public Catch::TestEventListenerBase {
+// Catch2 3 tells of the case by a pointer, 2 by a copy.
+template <typename Info>
+const Catch::TestCaseInfo& info_of(const Info& info) {
+    if constexpr (std::is_pointer_v<Info>) {
+        return *info;
+    } else {
+        return info;
+    }
+}
+
+// Whether cases are listed and not run.
+template <typename Session>
+bool lists(Session& session) {
+    if constexpr (requires { session.config().listTests(); }) {
+        return session.config().listTests();
+    } else {
+        return session.configData().listTests;
+    }
+}
+
+using Listener = Catch::TestEventListenerBase;  // which has a name of its own in 3
+class Cases final : public Listener {
  public:
-    using TestEventListenerBase::TestEventListenerBase;
+    using Listener::Listener;
     void testCaseStarting(const Catch::TestCaseInfo& info) override {
-        TestEventListenerBase::testCaseStarting(info);
+        Listener::testCaseStarting(info);
         ++cases;
         skipped_now = false;
         watchdog(options().limit_s, "case \"" + info.name + "\" of " + options().protocol);
@@ -100,8 +122,8 @@ class Cases final : public Catch::TestEventListenerBase {
             ++skipped;
         }
         if (!stats.totals.delta(Catch::Totals{}).assertions.allOk()) {
-            std::printf("case \"%s\": --protocol %s --seed %llu\n", stats.testInfo.name.c_str(),
-                        options().protocol.c_str(),
+            std::printf("case \"%s\": --protocol %s --seed %llu\n",
+                        info_of(stats.testInfo).name.c_str(), options().protocol.c_str(),
                         static_cast<unsigned long long>(options().seed));
         }
     }
@@ -134,7 +156,7 @@ int main(int argc, char** argv) {
     }
     if (!protocol.empty()) {
         options.protocol = protocol;
-        if (!session.config().listTests() && !support::can_open(protocol, options.example)) {
+        if (!support::lists(session) && !support::can_open(protocol, options.example)) {
             if (support::required(protocol)) {
                 std::fprintf(stderr, "FAILED: CINNABAR_TEST_REQUIRED says that %s must run here\n",
                              protocol.c_str());
