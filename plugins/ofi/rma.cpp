@@ -226,7 +226,9 @@ ssize_t Context::post_piece(Transfer& t) noexcept {
 
 void Context::piece_done(Request& r, Status status) {
     Transfer& t = *r.transfer;
-    t.link->rma_answers = 0;
+    if (t.link != nullptr) {  // null: the peer was lost, and the provider gave the memory back now
+        t.link->rma_answers = 0;
+    }
     if (ok(status) && r.bounced && t.op->kind == OpKind::get && ok(t.status)) {
         copy_range(static_cast<const Region&>(*t.op->local), r.offset, r.bounce, r.length, false);
     }
@@ -254,16 +256,25 @@ void Context::answered(session::Link& by) {
     }
 }
 
-// Forgets what the provider has of transfers with this peer: their operations end.
+// Ends the operations of transfers with this peer. What the provider has of them is forgotten where
+// it works on buffers of ours. Where it works on the user's memory it goes on: what a dead peer has
+// sent may still be read out of its connection. Such an operation ends when the provider is done,
+// which it is as soon as the connection has gone; unless it would never say so.
 void Context::end_pieces(Link& link, Status why) {
     for (auto* r = link.requests.front(); r != nullptr;) {
         auto* next = link.requests.next(*r);
-        if (Transfer* t = std::exchange(static_cast<Request*>(r)->transfer, nullptr)) {
-            ended(*r);
-            --t->pieces;
+        auto& piece = static_cast<Request&>(*r);
+        if (Transfer* t = piece.transfer) {
+            ended(piece);
             t->status = why;
             t->stopped = true;
-            end_if_done(*t);
+            if (t->direct && domain_.provider().rma_errors) {
+                t->link = nullptr;
+            } else {
+                piece.transfer = nullptr;
+                --t->pieces;
+                end_if_done(*t);
+            }
         }
         r = next;
     }
@@ -275,7 +286,6 @@ void Context::end_transfers(session::Link& with, Status why) {
         remove_left(link);
     }
     leave(link);  // the pieces are owed from now on
-    end_pieces(link, why);
     for (Transfer* t = transfers_.front(); t != nullptr;) {
         Transfer* next = transfers_.next(*t);
         if (t->link == &link) {
@@ -286,6 +296,7 @@ void Context::end_transfers(session::Link& with, Status why) {
         }
         t = next;
     }
+    end_pieces(link, why);
 }
 
 // The end of the operation, when nothing of it is with the provider and nothing will be.
@@ -307,7 +318,7 @@ void Context::cancel_transfer(Transfer& t) {
     if (ok(t.status)) {
         t.status = Status::canceled;
     }
-    if (!t.direct) {
+    if (!t.direct && t.link != nullptr) {
         for (auto* r = t.link->requests.front(); r != nullptr; r = t.link->requests.next(*r)) {
             auto& piece = static_cast<Request&>(*r);
             if (piece.transfer == &t) {

@@ -23,6 +23,11 @@ struct Listened {
 // In the order in which they were opened.
 std::vector<std::unique_ptr<Listened>>& listened();
 
+// The contexts of puts and gets that libfabric has, and has not yet told the end of.
+std::set<void*>& transfers();
+// As long as it is true, the end of none of them is told.
+bool& withholds();
+
 struct Side {
     explicit Side(const std::string& info)
         : domain(na::Domain::listen(info).value()), context(domain.open_context().value()) {}
