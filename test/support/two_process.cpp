@@ -23,6 +23,7 @@ namespace support {
 namespace {
 
 constexpr std::size_t kLargest = 64 * 1024;
+constexpr int kSlice = 500;  // ms between looks at the deadline
 
 std::runtime_error system_error(const char* what) {
     return std::runtime_error(std::string(what) + ": " + std::strerror(errno));
@@ -81,9 +82,11 @@ bool Link::readable() const {
 }
 
 std::vector<std::byte> Link::take() {
-    pollfd set{.fd = fd_, .events = POLLIN, .revents = 0};
-    if (poll(&set, 1, static_cast<int>(std::chrono::milliseconds(kDeadline).count())) <= 0) {
-        throw std::runtime_error("no message from the other party");
+    Deadline deadline(kDeadline, Deadline::Look::late);
+    for (pollfd set{.fd = fd_, .events = POLLIN, .revents = 0}; poll(&set, 1, kSlice) <= 0;) {
+        if (deadline.passed()) {
+            throw std::runtime_error("no message from the other party");
+        }
     }
     std::vector<std::byte> bytes(kLargest);
     const ssize_t n = recv(fd_, bytes.data(), bytes.size(), 0);

@@ -6,23 +6,49 @@
 #include <chrono>
 #include <thread>
 
+#include "support/hindrance.hpp"
 #include "support/options.hpp"
 
 namespace support {
 
-// Long enough for a loaded machine under a sanitizer: only a failing test waits for it.
+// Long enough for a sanitizer: only a failing test waits for it.
 inline constexpr std::chrono::seconds kDeadline{20 * kSlow};
+
+// A time that begins now, without what a loaded machine withholds (hindrance.hpp).
+class Deadline {
+ public:
+    // To look at that takes a millisecond. Where it does not matter how much longer the time is if
+    // it passes at all, `late` looks only when the time has passed by the clock, and gives it once
+    // more.
+    enum class Look : bool { at_once, late };
+    explicit Deadline(std::chrono::nanoseconds limit, Look look = Look::at_once)
+        : limit_(limit), looking_(look == Look::at_once) {
+        if (looking_) {
+            hindrance_.start();
+        }
+        end_ = std::chrono::steady_clock::now() + limit;
+    }
+    bool passed() { return std::chrono::steady_clock::now() >= end_ && !prolonged(); }
+
+ private:
+    bool prolonged();
+
+    const std::chrono::nanoseconds limit_;
+    bool looking_;
+    std::chrono::nanoseconds given_{0};  // for hindrance, so far
+    std::chrono::steady_clock::time_point end_;
+    Hindrance hindrance_;
+};
 
 // Calls every `pump` (one round of progress each) until `done()`; false when the deadline came
 // first.
 template <typename Done, typename... Pump>
-[[nodiscard]] bool until_for(std::chrono::milliseconds limit, Done&& done, Pump&&... pump) {
-    const auto deadline = std::chrono::steady_clock::now() + limit;
+[[nodiscard]] bool until(Deadline&& deadline, Done&& done, Pump&&... pump) {
     for (;;) {
         if (done()) {
             return true;
         }
-        if (std::chrono::steady_clock::now() >= deadline) {
+        if (deadline.passed()) {
             return false;
         }
         (pump(), ...);
@@ -31,9 +57,15 @@ template <typename Done, typename... Pump>
     }
 }
 
+// `limit` is what is promised.
+template <typename Done, typename... Pump>
+[[nodiscard]] bool until_for(std::chrono::milliseconds limit, Done&& done, Pump&&... pump) {
+    return until(Deadline(limit), done, pump...);
+}
+
 template <typename Done, typename... Pump>
 [[nodiscard]] bool until(Done&& done, Pump&&... pump) {
-    return until_for(kDeadline, done, pump...);
+    return until(Deadline(kDeadline, Deadline::Look::late), done, pump...);
 }
 
 }  // namespace support

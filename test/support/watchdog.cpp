@@ -5,8 +5,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include <unistd.h>
+
+#include "support/hindrance.hpp"
 
 namespace support {
 namespace {
@@ -14,8 +17,16 @@ namespace {
 // Written between alarm(0) and alarm(n) only, read by the handler.
 char text[256];
 std::size_t text_size = 0;
+Hindrance hindrance;
+unsigned given = 0;  // seconds for hindrance, so far
 
 void expired(int) {
+    const auto hindered = static_cast<unsigned>(
+        std::chrono::duration_cast<std::chrono::seconds>(hindrance.so_far()).count());
+    if (hindered > given) {
+        alarm(hindered - std::exchange(given, hindered));
+        return;
+    }
     static constexpr char kHead[] = "\nWATCHDOG: time is over in ";
     [[maybe_unused]] ssize_t n = write(STDERR_FILENO, kHead, sizeof kHead - 1);
     n = write(STDERR_FILENO, text, text_size);
@@ -35,6 +46,8 @@ void watchdog(unsigned seconds, std::string_view what) {
     struct sigaction action {};
     action.sa_handler = expired;
     sigaction(SIGALRM, &action, nullptr);
+    given = 0;
+    hindrance.start();
     alarm(seconds);
 }
 

@@ -8,7 +8,8 @@
 namespace support {
 
 // From now on the process has `seconds` until the next call; then it writes `what` to stderr and
-// aborts. 0: switches it off. `what` is copied (its first 200 characters).
+// aborts. 0: switches it off. What a loaded machine withholds is not counted (hindrance.hpp).
+// `what` is copied (its first 200 characters).
 void watchdog(unsigned seconds, std::string_view what);
 
 }  // namespace support
