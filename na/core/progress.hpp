@@ -127,7 +127,7 @@ class Waiter {
             if (spin(deadline, poll, ready)) {
                 return Status::success;
             }
-            const auto now = Clock::now();
+            auto now = Clock::now();
             if (now >= deadline) {
                 return Status::timeout;
             }
@@ -141,7 +141,9 @@ class Waiter {
             sleepers_.fetch_add(1, std::memory_order_seq_cst);
             if (!ready() && arm() && !ready()) {
                 sleep(deadline - now);
-                learn(Clock::now() - now);
+                const auto woken = Clock::now();
+                learn(woken - now);
+                now = woken;
             }
             // The last one takes the signal back: one that is only about to sleep must still find
             // it.
@@ -157,6 +159,9 @@ class Waiter {
                 }
                 return Status::success;
             }
+            if (now >= deadline) {
+                return Status::timeout;  // nothing has come in all that time: no reason to spin
+            }
         }
     }
 
@@ -168,8 +173,10 @@ class Waiter {
         const auto start = Clock::now();
         const std::int64_t budget =
             epoll_ < 0 && !naps_ ? kMaxSpinNs : spin_ns_.load(std::memory_order_relaxed);
-        for (;;) {
-            for (int i = 0; i < 16; ++i) {
+        // Polls between looks at the clock, which takes longer than some. Others are system calls:
+        // one of them is all the budget that an idle context has.
+        for (int polls = budget > kMinSpinNs ? 16 : 1;; polls = polls < 16 ? polls * 2 : polls) {
+            for (int i = 0; i < polls; ++i) {
                 poll();
                 if (ready()) {
                     adapt(true, budget);

@@ -310,3 +310,32 @@ TEST_CASE("a descriptor can be left out again", "[waiter]") {
     CHECK(::poll(&set, 1, 0) == 0);
     close(fd);
 }
+
+// A poll may be a system call or two: who calls with a time-out again and again, as servers do, and
+// never gets anything, shall not pay for many of them each time.
+TEST_CASE("an idle context polls a few times per call", "[na]") {
+    constexpr unsigned kCalls = 30;
+    Waiter waiter;
+    REQUIRE(waiter.open() == Status::success);
+    unsigned polls = 0;
+    const auto call = [&] {
+        return waiter.drive(
+            2,
+            [&] {
+                ++polls;
+                const auto end = std::chrono::steady_clock::now() + 2us;
+                while (std::chrono::steady_clock::now() < end) {
+                }
+            },
+            [] { return false; }, [] { return true; });
+    };
+    for (unsigned i = 0; i < 10; ++i) {  // its budget shrinks to the least
+        CHECK(call() == Status::timeout);
+    }
+    polls = 0;
+    for (unsigned i = 0; i < kCalls; ++i) {
+        CHECK(call() == Status::timeout);
+    }
+    // One to begin with, one instead of spinning, one after the sleep.
+    CHECK(polls <= 4 * kCalls);
+}
