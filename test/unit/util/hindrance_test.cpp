@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The time that tests leave out of their deadlines.
+#include "support/hindrance.hpp"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+
+#include <sched.h>
+#include <unistd.h>
+
+#include "support/two_process.hpp"
+#include "support/until.hpp"
+
+using namespace std::chrono_literals;
+using support::Deadline;
+using support::Hindrance;
+using support::Link;
+using support::Party;
+using std::chrono::steady_clock;
+
+namespace {
+
+void spin(std::chrono::milliseconds length) {
+    const auto end = steady_clock::now() + length;
+    while (steady_clock::now() < end) {
+    }
+}
+
+// This process, and those that it forks, on one processor.
+class OneProcessor {
+ public:
+    OneProcessor() {
+        sched_getaffinity(0, sizeof before_, &before_);
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(sched_getcpu(), &one);
+        sched_setaffinity(0, sizeof one, &one);
+    }
+    ~OneProcessor() { sched_setaffinity(0, sizeof before_, &before_); }
+    OneProcessor(const OneProcessor&) = delete;
+    OneProcessor& operator=(const OneProcessor&) = delete;
+
+ private:
+    cpu_set_t before_{};
+};
+
+}  // namespace
+
+TEST_CASE("time in which a process waits for a processor is left out", "[support]") {
+    if (access("/proc/self/schedstat", R_OK) != 0) {
+        support::skip("this kernel does not tell how long threads wait to run");
+        return;
+    }
+    const OneProcessor one;
+    Party other(Party::As::process, [](Link& link) {
+        for (; !link.readable();) {
+            spin(1ms);
+        }
+    });
+    Hindrance hindrance;
+    hindrance.start();
+    const auto start = steady_clock::now();
+    Deadline deadline(400ms);
+    bool early = false;
+    while (steady_clock::now() < start + 400ms) {
+        early = early || deadline.passed();
+    }
+    // They take turns, so that each has waited for half of it.
+    CHECK(hindrance.so_far() > 100ms);
+    CHECK(hindrance.so_far() <= steady_clock::now() - start);
+    CHECK_FALSE(early);
+    CHECK_FALSE(deadline.passed());
+    // It passes nevertheless, in the end.
+    while (!deadline.passed()) {
+        spin(1ms);
+    }
+    CHECK(steady_clock::now() - start > 500ms);
+    other.link().put("end");
+    CHECK(other.join().empty());
+}
+
+TEST_CASE("those of other processes are left out, too", "[support]") {
+    if (access("/proc/self/schedstat", R_OK) != 0) {
+        support::skip("this kernel does not tell how long threads wait to run");
+        return;
+    }
+    const OneProcessor one;
+    const auto busy = [](Link& link) {
+        for (; !link.readable();) {
+            spin(1ms);
+        }
+    };
+    Party first(Party::As::process, busy);
+    Party second(Party::As::process, busy);
+    Hindrance hindrance;
+    hindrance.start();
+    usleep(400'000);  // ours does not wait: it sleeps
+    CHECK(hindrance.so_far() > 100ms);
+    for (Party* p : {&first, &second}) {
+        p->link().put("end");
+        CHECK(p->join().empty());
+    }
+}
