@@ -60,8 +60,8 @@ void Endpoint::close() {
         return;
     }
     for (na_context_t* context : contexts_) {
-        const bool closed = until_for(
-            std::chrono::seconds(5),
+        const bool closed = until(
+            Deadline(std::chrono::seconds(5), Deadline::Look::late),
             [&] { return NA_Context_destroy(cls_, context) == NA_SUCCESS; },
             [&] {
                 NA_Poll(cls_, context, nullptr);
