@@ -21,7 +21,6 @@ namespace na::ofi {
 namespace {
 
 constexpr const char* kDirectory = "/dev/shm";  // where shm_open() has its files
-constexpr unsigned kPatience = 20;              // tries, half a millisecond apart
 
 std::string path_of(std::string_view name) {
     return std::string(kDirectory) + "/" + std::string(name);
@@ -163,7 +162,7 @@ SegmentOwner segment_owner(const std::string& name) noexcept {
 
 void remove_segment(const std::string& name) noexcept {
     try {
-        const SegmentGate gate(SegmentGate::As::judge, kPatience);
+        const SegmentGate gate(SegmentGate::As::judge, kFewTries);
         if (gate.entered()) {
             remove_if_dead(name);
         }
@@ -173,7 +172,7 @@ void remove_segment(const std::string& name) noexcept {
 
 void remove_segments(const std::string& name) noexcept {
     try {
-        const SegmentGate gate(SegmentGate::As::judge, kPatience);
+        const SegmentGate gate(SegmentGate::As::judge, kFewTries);
         if (!gate.entered()) {
             return;
         }
@@ -186,9 +185,9 @@ void remove_segments(const std::string& name) noexcept {
     }
 }
 
-void remove_stale_segments() noexcept {
+void remove_stale_segments(unsigned tries) noexcept {
     try {
-        const SegmentGate gate(SegmentGate::As::judge, kPatience);
+        const SegmentGate gate(SegmentGate::As::judge, tries);
         if (!gate.entered()) {
             return;
         }

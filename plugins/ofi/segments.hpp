@@ -56,7 +56,11 @@ SegmentOwner segment_owner(const std::string& name) noexcept;
 void remove_segment(const std::string& name) noexcept;
 // That, and those of further contexts.
 void remove_segments(const std::string& name) noexcept;
-// Those of this user whose names tell that they were made by processes which are no more.
-void remove_stale_segments() noexcept;
+// Those of this user whose names tell that they were made by processes which are no more. None, if
+// the gate was shut at each of so many tries, half a millisecond apart: somebody may be stopped in
+// it.
+inline constexpr unsigned kFewTries = 20;
+inline constexpr unsigned kManyTries = 2000;  // of who looks for the last time
+void remove_stale_segments(unsigned tries = kFewTries) noexcept;
 
 }  // namespace na::ofi

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <string>
@@ -208,6 +209,22 @@ TEST_CASE("segments of processes that are no more are found by their names", "[o
     CHECK(exists(own));
     CHECK(exists(unheld));
     CHECK(exists(held));
+}
+
+// On a busy machine somebody may be in the gate for long, without being stopped there.
+TEST_CASE("who looks for the last time waits for the gate", "[ofi][segments]") {
+    Files files;
+    const std::string stale = files.make(std::to_string(dead_process()) + "-5");
+    std::unique_ptr<SegmentGate> gate = enter_as_maker();
+    remove_stale_segments();
+    CHECK(exists(stale));
+    std::thread maker([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));  // longer than the few tries
+        gate.reset();
+    });
+    remove_stale_segments(50 * kManyTries);
+    CHECK_FALSE(exists(stale));
+    maker.join();
 }
 
 TEST_CASE("nothing is concluded while a segment is being made", "[ofi][segments]") {
