@@ -80,6 +80,7 @@ class Context final : public session::Engine {
     void end_transfers(session::Link& link, Status why) override;
     void answered(session::Link& link) override;
     void end_pieces(Link& link, Status why);
+    void limit_patience(const Link& link) noexcept;
     void cancel_transfer(Transfer& t);
     std::optional<plugin::Posted> blocked_by_debts(Link& link) noexcept;
 

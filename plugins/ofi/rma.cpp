@@ -4,11 +4,14 @@
 // user's memory, in pieces that the provider takes, with one completion. A put completes when the
 // data is visible at the target, where the provider can tell.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <new>
 
 #include <rdma/fi_rma.h>
 
 #include "na/util/log.hpp"
+#include "na/util/tcp.hpp"
 #include "plugins/ofi/context.hpp"
 
 namespace na::ofi {
@@ -21,7 +24,9 @@ constexpr std::size_t kBounced = 8192;
 
 // What a peer answered before it died is there after this time.
 constexpr std::int64_t kLastWords = 100'000'000;  // ns
-constexpr std::uint8_t kAnswers = 3;              // to checks, while a transfer made no step
+// Of the kernel with a host that was lost: as long as ours with one that cannot be reached.
+constexpr std::chrono::seconds kPatience{10};
+constexpr std::uint8_t kAnswers = 3;  // to checks, while a transfer made no step
 
 bool has_pieces(Link& link) noexcept {
     for (auto* r = link.requests.front(); r != nullptr; r = link.requests.next(*r)) {
@@ -261,6 +266,7 @@ void Context::answered(session::Link& by) {
 // sent may still be read out of its connection. Such an operation ends when the provider is done,
 // which it is as soon as the connection has gone; unless it would never say so.
 void Context::end_pieces(Link& link, Status why) {
+    bool kept = false;
     for (auto* r = link.requests.front(); r != nullptr;) {
         auto* next = link.requests.next(*r);
         auto& piece = static_cast<Request&>(*r);
@@ -270,6 +276,7 @@ void Context::end_pieces(Link& link, Status why) {
             t->stopped = true;
             if (t->direct && domain_.provider().rma_errors) {
                 t->link = nullptr;
+                kept = true;
             } else {
                 piece.transfer = nullptr;
                 --t->pieces;
@@ -277,6 +284,25 @@ void Context::end_pieces(Link& link, Status why) {
             }
         }
         r = next;
+    }
+    if (kept && domain_.provider().probe == Probe::tcp) {
+        limit_patience(link);
+    }
+}
+
+// A host that has vanished breaks no connection, and libfabric has no call to close one.
+void Context::limit_patience(const Link& link) noexcept {
+    try {
+        const auto here = endpoint_->name();
+        if (!here) {
+            return;
+        }
+        util::IpEndpoint there = link.address.ip();
+        there.port = static_cast<std::uint16_t>(there.port + link.target);
+        const std::size_t n = util::limit_patience(there, here->ip(), kPatience);
+        NA_LOG_DEBUG(rma, "{} connections with {} end if it says nothing for {} s", n, there.text(),
+                     kPatience.count());
+    } catch (const std::bad_alloc&) {
     }
 }
 
