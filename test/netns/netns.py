@@ -212,17 +212,27 @@ def host_gone(network):
             lost = client.ask(f"peer {victim.uri}")
         wait_until_reached(client, lost)
         call_all(client, lost, 1)
-    # The other way round: a client whose host goes does a server no harm.
-    back = start(a)
-    peer = back.ask(f"peer {survivor.uri}")
-    back.ask(f"start {peer} pull 4")
-    progresses(back, peer, 4)
+    # The other way round: a client whose host goes does a server no harm, and what it moves to and from there ends.
     close(client)
-    a.power_off()
-    other = start(b)
-    peer = other.ask(f"peer {survivor.uri}")
-    call_all(other, peer)
-    close(other, victim)
+    for kind in ("pull", "push"):
+        back = start(a)
+        peer = back.ask(f"peer {survivor.uri}")
+        back.ask(f"start {peer} {kind} 4")
+        progresses(back, peer, 4)
+        since = time.monotonic()
+        a.power_off()
+        other = start(b)
+        peer = other.ask(f"peer {survivor.uri}")
+        call_all(other, peer)
+        close(other)
+        begun = survivor.ask("pending")
+        while survivor.ask("pending") != "0":
+            require(time.monotonic() - since < 60, f"{kind}: transfers with a host that is gone do not end")
+            time.sleep(0.1)
+        print(f"    of a client, {kind}: {begun} transfers ended after {time.monotonic() - since:.1f} s")
+        a.create()
+        a.join("net0", "10.1.0.1/24")
+    close(victim)
     survivor.notes = []
     survivor.kill()
 

@@ -114,6 +114,8 @@ class Process {
             answer("ok");
         } else if (verb == "requests") {
             answer(fmt::format("ok {}", side_.requests()));
+        } else if (verb == "pending") {
+            answer(fmt::format("ok {}", side_.pending()));
         } else if (verb == "close") {
             peers_.clear();
             side_.close();
