@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Target: runs the user's handler of an arrived request.
 #include <new>
+#include <utility>
 
 #include "hg/context.hpp"
 #include "hg/handle.hpp"
@@ -13,6 +14,9 @@ using na::Status;
 void Handle::dispatch(Completion& c) {
     Handle& h = of(c);
     const Unref after(h);
+    if (!h.registration_->live() && !h.look_again()) [[unlikely]] {
+        return;
+    }
     const Registration::Functions& f = h.registration_->functions();
     try {
         const Status s = f.invoke(h, f.user);
@@ -26,6 +30,24 @@ void Handle::dispatch(Completion& c) {
         h.handler_failed(Status::other_error);
         throw;
     }
+}
+
+// The RPC was registered again while the request waited, or is no longer. False: the request has
+// been refused, as one that comes now, and the program's reference is gone with it.
+bool Handle::look_again() noexcept {
+    Registry& registry = info_.cls->registry();
+    const unsigned shard = info_.context->id();
+    Registration* const now = registry.acquire(info_.id, shard);
+    registry.release(*std::exchange(registration_, now), shard);
+    if (now != nullptr && now->functions().invoke != nullptr) {
+        return true;
+    }
+    if (one_way_) {
+        info_.context->unanswered_.fetch_add(1, std::memory_order_relaxed);
+    }
+    handler_failed(now == nullptr ? Status::noentry : Status::invalid_arg);
+    (void)unref_user();
+    return false;
 }
 
 // Its code goes to the origin, unless the handler has answered itself.

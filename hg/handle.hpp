@@ -396,6 +396,7 @@ class Handle : private Completion {
     static void repost(Completion& c);
     static void retire(Completion& c);
     static void dispatch(Completion& c);
+    bool look_again() noexcept;
     void handler_failed(na::Status s) noexcept;
     void recycle() noexcept;
     bool let_go(bool looped) noexcept;

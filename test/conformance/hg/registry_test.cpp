@@ -2,7 +2,9 @@
 // Registration: ids, names, data, and changes while RPCs are in flight.
 #include <catch2/catch.hpp>
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "conformance/hg/side.hpp"
 #include "support/until.hpp"
@@ -15,6 +17,48 @@ unsigned released;
 void release(void* data) {
     ++released;
     *static_cast<int*>(data) = -1;
+}
+
+hg_id_t own_id;
+
+hg_return_t answers(hg_handle_t h) {
+    HG_Respond(h, nullptr, nullptr, nullptr);
+    return HG_Destroy(h);
+}
+
+hg_return_t takes_itself_away(hg_handle_t h) {
+    CHECK(HG_Deregister(HG_Get_info(h)->hg_class, own_id) == HG_SUCCESS);
+    CHECK(HG_Registered_data(HG_Get_info(h)->hg_class, own_id) == nullptr);
+    return answers(h);
+}
+
+// So many calls whose requests are at b, where nobody has triggered.
+std::vector<std::unique_ptr<Call>> waiting(Pair& pair, hg_addr_t to, hg_id_t id, unsigned number,
+                                           const Blob* in = nullptr) {
+    Side& target = to == pair.to_b ? pair.b : pair.a;
+    std::vector<std::unique_ptr<Call>> calls;
+    const auto before = target.counters().rpc_req_recv_count;
+    for (unsigned i = 0; i < number; ++i) {
+        calls.push_back(std::make_unique<Call>(pair.a, to, id));
+        Blob copy;
+        if (in != nullptr) {
+            copy = *in;
+        }
+        REQUIRE(calls.back()->forward(copy) == HG_SUCCESS);
+    }
+    unsigned due = 0;
+    REQUIRE(support::until(
+        [&] { return target.counters().rpc_req_recv_count == before + number && due >= number; },
+        [&] {
+            // Payloads beyond a message are fetched before.
+            REQUIRE(HG_Event_progress(pair.b.context(), &due) == HG_SUCCESS);
+            unsigned due_here = 0;
+            REQUIRE(HG_Event_progress(pair.a.context(), &due_here) == HG_SUCCESS);
+            if (&target == &pair.a) {
+                due = due_here;
+            }
+        }));
+    return calls;
 }
 
 }  // namespace
@@ -148,4 +192,151 @@ TEST_CASE(
     // A handle made before its RPC was registered again goes on with the new one.
     REQUIRE(HG_Register_name(pair.a.cls(), "versions", nullptr, hg_proc_uint64_t, nullptr) == id);
     CHECK(pair.run(old_call) == HG_SUCCESS);
+}
+
+TEST_CASE("requests that wait for trigger while their RPC goes are not served") {
+    int data = 1;
+    released = 0;
+    {
+        Pair pair;
+        const hg_id_t id = pair.a.echo;
+        REQUIRE(HG_Register_data(pair.b.cls(), id, &data, release) == HG_SUCCESS);
+        const Blob large = blob(3, 100000);
+        for (const Blob* in : {static_cast<const Blob*>(nullptr), &large}) {
+            auto calls = waiting(pair, pair.to_b, id, 20, in);
+            REQUIRE(HG_Deregister(pair.b.cls(), id) == HG_SUCCESS);
+            CHECK(HG_Registered_data(pair.b.cls(), id) == nullptr);
+            for (const auto& call : calls) {
+                CHECK(pair.wait(*call) == HG_NOENTRY);
+            }
+            CHECK(pair.b.served == 0);
+            CHECK(released == 1);
+            CHECK(data == -1);
+            Call later(pair.a, pair.to_b, id);
+            Blob small = blob(1, 10);
+            CHECK(pair.run(later, small) == HG_NOENTRY);
+            // And it is served again when it is registered again.
+            REQUIRE(HG_Register_name(pair.b.cls(), "test_echo", proc_blob, proc_blob,
+                                     [](hg_handle_t h) -> hg_return_t {
+                                         Blob b;
+                                         HG_Get_input(h, &b);
+                                         HG_Respond(h, nullptr, nullptr, &b);
+                                         HG_Free_input(h, &b);
+                                         return HG_Destroy(h);
+                                     }) == id);
+            CHECK(pair.run(later, small) == HG_SUCCESS);
+            CHECK(is_blob(later.out(), 1, 10, 1));
+            CHECK(pair.b.served == 0);
+        }
+    }
+    CHECK(released == 1);
+}
+
+TEST_CASE("a handler that takes its own RPC away is the last one") {
+    Pair pair;
+    for (Side* side : {&pair.a, &pair.b}) {
+        own_id = HG_Register_name(side->cls(), "goes", nullptr, nullptr, takes_itself_away);
+    }
+    const hg_id_t id = own_id;
+    Addr self(pair.a, pair.a.uri());
+    for (const hg_addr_t to : {hg_addr_t(pair.to_b), hg_addr_t(self)}) {
+        std::vector<std::unique_ptr<Call>> calls;
+        for (unsigned i = 0; i < 10; ++i) {
+            calls.push_back(std::make_unique<Call>(pair.a, to, id));
+            REQUIRE(calls.back()->forward() == HG_SUCCESS);
+        }
+        Side& target = to == pair.to_b ? pair.b : pair.a;
+        REQUIRE(support::until([&] { return target.counters().rpc_req_recv_count == 10; },
+                               [&] {
+                                   unsigned due = 0;
+                                   HG_Event_progress(pair.a.context(), &due);
+                                   HG_Event_progress(pair.b.context(), &due);
+                               }));
+        unsigned served = 0;
+        for (const auto& call : calls) {
+            const hg_return_t ret = pair.wait(*call);
+            CHECK((ret == HG_SUCCESS || ret == HG_NOENTRY));
+            served += ret == HG_SUCCESS ? 1 : 0;
+        }
+        CHECK(served == 1);
+        // For the next round, as its origin needs it.
+        REQUIRE(HG_Register_name(pair.a.cls(), "goes", nullptr, nullptr, takes_itself_away) == id);
+    }
+}
+
+TEST_CASE(
+    "requests that wait for trigger while their RPC is registered again get the new handler") {
+    Pair pair;
+    hg_class_t* cls = pair.b.cls();
+    const hg_id_t id = pair.a.echo;
+    auto calls = waiting(pair, pair.to_b, id, 5);
+    REQUIRE(HG_Deregister(cls, id) == HG_SUCCESS);
+    REQUIRE(
+        HG_Register_name(cls, "test_echo", proc_blob, proc_blob, [](hg_handle_t h) -> hg_return_t {
+            Blob b;
+            HG_Get_input(h, &b);
+            b.number = 77;
+            HG_Respond(h, nullptr, nullptr, &b);
+            HG_Free_input(h, &b);
+            return HG_Destroy(h);
+        }) == id);
+    for (const auto& call : calls) {
+        CHECK(pair.wait(*call) == HG_SUCCESS);
+        CHECK(call->out().number == 77);
+    }
+    CHECK(pair.b.served == 0);
+    // Without a handler, as where it is so from the start.
+    calls = waiting(pair, pair.to_b, id, 5);
+    REQUIRE(HG_Register(cls, id, proc_blob, proc_blob, nullptr) == HG_SUCCESS);
+    for (const auto& call : calls) {
+        CHECK(pair.wait(*call) == HG_INVALID_ARG);
+    }
+}
+
+TEST_CASE("one-way requests that wait for trigger while their RPC goes are let go") {
+    Pair pair;
+    const hg_id_t id = pair.a.note;
+    for (const std::size_t size : {std::size_t{10}, std::size_t{100000}}) {
+        const Blob in = blob(1, size);
+        auto calls = waiting(pair, pair.to_b, id, 5, &in);
+        REQUIRE(HG_Deregister(pair.b.cls(), id) == HG_SUCCESS);
+        for (const auto& call : calls) {
+            CHECK(pair.wait(*call) == HG_SUCCESS);  // they have arrived, and nobody answers
+        }
+        Blob small = blob(2, 10);
+        Call other(pair.a, pair.to_b, pair.a.echo);
+        CHECK(pair.run(other, small) == HG_SUCCESS);
+        CHECK(pair.b.notes == 0);
+        CHECK(support::until([&] { return pair.b.counters().rpc_req_recv_active_count == 0; },
+                             [&] { pair.pump(); }));
+        REQUIRE(HG_Register_name(pair.b.cls(), "test_note", proc_blob, nullptr, answers) == id);
+        REQUIRE(HG_Registered_disable_response(pair.b.cls(), id, 1) == HG_SUCCESS);
+    }
+}
+
+TEST_CASE("whether a request is answered is said by its origin, whatever changes while it waits") {
+    Pair pair;
+    const hg_id_t id = HG_Register_name(pair.a.cls(), "maybe", nullptr, nullptr, nullptr);
+    static std::vector<hg_return_t> codes;
+    codes.clear();
+    const auto serve = [](hg_handle_t h) -> hg_return_t {
+        codes.push_back(HG_Respond(h, nullptr, nullptr, nullptr));
+        return HG_Destroy(h);
+    };
+    REQUIRE(HG_Register_name(pair.b.cls(), "maybe", nullptr, nullptr, serve) == id);
+    auto calls = waiting(pair, pair.to_b, id, 3);
+    REQUIRE(HG_Registered_disable_response(pair.b.cls(), id, 1) == HG_SUCCESS);
+    for (const auto& call : calls) {
+        CHECK(pair.wait(*call) == HG_SUCCESS);
+    }
+    CHECK(codes == std::vector<hg_return_t>(3, HG_SUCCESS));
+    codes.clear();
+    REQUIRE(HG_Registered_disable_response(pair.a.cls(), id, 1) == HG_SUCCESS);
+    calls = waiting(pair, pair.to_b, id, 3);
+    REQUIRE(HG_Registered_disable_response(pair.b.cls(), id, 0) == HG_SUCCESS);
+    for (const auto& call : calls) {
+        CHECK(pair.wait(*call) == HG_SUCCESS);
+    }
+    REQUIRE(support::until([&] { return codes.size() == 3; }, [&] { pair.pump(); }));
+    CHECK(codes == std::vector<hg_return_t>(3, HG_OPNOTSUPPORTED));
 }
