@@ -127,7 +127,7 @@ class Context {
     bool ready() noexcept;  // true: do not sleep on wait_fd(); otherwise it is armed
     int wait_fd() const noexcept { return waiter_.fd(); }
     // Runs up to max_count callbacks, waiting for the first; answers success, or timeout (none
-    // ran).
+    // ran). `count` also counts a callback that throws, and is right then, too.
     na::Status trigger(unsigned timeout_ms, unsigned max_count, unsigned& count) {
         count = 0;
         if (max_count == 0) [[unlikely]] {
@@ -141,17 +141,16 @@ class Context {
             return trigger_gathering(max_count, count);
         }
         if (!threaded_) [[likely]] {
-            std::uint32_t ran = 0;
+            Ran ran(count);
             do {
                 auto* due = static_cast<Completion*>(done_.pop_alone());
                 if (due == nullptr) {
                     break;
                 }
+                ++ran.number;
                 due->run(*due);
-                ++ran;
-            } while (ran < max_count);
-            count = ran;
-            return ran == 0 ? na::Status::timeout : na::Status::success;
+            } while (ran.number < max_count);
+            return ran.number == 0 ? na::Status::timeout : na::Status::success;
         }
         return trigger_together(max_count, count);
     }
@@ -183,6 +182,16 @@ class Context {
 
     Context(Class& cls, std::uint8_t id);
 
+    // Says how many ran at the end of what runs them, whether that returns or throws; not sooner,
+    // as what the program gave to be written belongs to the program.
+    struct Ran {
+        explicit Ran(unsigned& count) noexcept : out(count) {}
+        ~Ran() { out = number; }
+        Ran(const Ran&) = delete;
+        Ran& operator=(const Ran&) = delete;
+        unsigned& out;
+        unsigned number = 0;
+    };
     // As complete() and defer() for handlers: whoever polls or posts calls settle() afterwards.
     void push_done(Completion& completion) noexcept { done_.push(completion); }
     void push_work(Completion& work) noexcept { work_.push(work); }

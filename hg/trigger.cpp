@@ -20,39 +20,41 @@ void Context::await_callback(unsigned timeout_ms) {
 
 // trigger() where others may do the same, or complete something.
 Status Context::trigger_together(unsigned max_count, unsigned& count) {
+    Ran ran(count);
     do {
         auto* due = static_cast<Completion*>(done_.pop());
         if (due == nullptr) [[unlikely]] {
-            if (count != 0 || done_.empty()) {
+            if (ran.number != 0 || done_.empty()) {
                 break;
             }
             na::util::cpu_relax();  // another thread is just about to add it
             continue;
         }
+        ++ran.number;
         due->run(*due);
-        ++count;
-    } while (count < max_count);
-    return count == 0 ? Status::timeout : Status::success;
+    } while (ran.number < max_count);
+    return ran.number == 0 ? Status::timeout : Status::success;
 }
 
 // trigger() of a context whose callbacks may send what waits for other callbacks.
 Status Context::trigger_gathering(unsigned max_count, unsigned& count) {
     Pass pass(*this);
-    while (count < max_count) {
+    Ran ran(count);
+    while (ran.number < max_count) {
         auto* due = static_cast<Completion*>(done_.pop());
         if (due == nullptr) {
-            if (count != 0 || done_.empty()) {
+            if (ran.number != 0 || done_.empty()) {
                 break;
             }
             na::util::cpu_relax();  // another thread is just about to add it
             continue;
         }
-        pass.begin(max_count - count - 1);
+        ++ran.number;
+        pass.begin(max_count - ran.number);
         due->run(*due);
         pass.end();
-        ++count;
     }
-    return count == 0 ? Status::timeout : Status::success;
+    return ran.number == 0 ? Status::timeout : Status::success;
 }
 
 Completion* Context::take_callback() noexcept {

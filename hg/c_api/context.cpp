@@ -77,12 +77,9 @@ hg_return_t HG_Progress(hg_context_t* context, unsigned int timeout) {
 hg_return_t HG_Trigger(hg_context_t* context, unsigned int timeout, unsigned int max_count,
                        unsigned int* actual_count_p) {
     HG_C_REQUIRE(context != nullptr, ctx, "context is NULL");
-    unsigned count = 0;
-    const na::Status s = core(context)->trigger(timeout, max_count, count);
-    if (actual_count_p != nullptr) {
-        *actual_count_p = count;
-    }
-    return code(s);
+    unsigned unwanted = 0;
+    return code(core(context)->trigger(timeout, max_count,
+                                       actual_count_p == nullptr ? unwanted : *actual_count_p));
 }
 
 int HG_Event_get_wait_fd(const hg_context_t* context) {
@@ -106,11 +103,10 @@ hg_return_t HG_Event_progress(hg_context_t* context, unsigned int* count_p) {
 hg_return_t HG_Event_trigger(hg_context_t* context, unsigned int max_count,
                              unsigned int* actual_count_p) {
     HG_C_REQUIRE(context != nullptr, ctx, "context is NULL");
-    unsigned count = 0;
-    (void)core(context)->trigger(0, max_count, count);  // that none ran is no error here
-    if (actual_count_p != nullptr) {
-        *actual_count_p = count;
-    }
+    unsigned unwanted = 0;
+    // That none ran is no error here.
+    (void)core(context)->trigger(0, max_count,
+                                 actual_count_p == nullptr ? unwanted : *actual_count_p);
     return HG_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 // is looked at by the ends of the sides.
 #include <catch2/catch.hpp>
 
+#include <memory>
 #include <new>
 #include <vector>
 
@@ -207,4 +208,52 @@ TEST_CASE("an exception that leaves a callback run by HG_Context_destroy") {
     CHECK_THROWS_AS(HG_Context_destroy(pair.a.context()), Thrown);
     CHECK(call.ret() == HG_CANCELED);
     CHECK(HG_Ref_get(call.handle()) == 1);
+}
+
+// Who counts on trigger's count knows what has run, the callback that threw included.
+TEST_CASE("trigger counts what ran before an exception, and the one that threw") {
+    Pair pair;
+    constexpr unsigned kCalls = 6;
+    std::vector<std::unique_ptr<Call>> calls;
+    unsigned ran = 0;
+    for (unsigned i = 0; i < kCalls; ++i) {
+        calls.push_back(std::make_unique<Call>(pair.a, pair.to_b, pair.a.empty));
+        calls.back()->on_done = [&](Call&) {
+            if (++ran % 3 == 0) {
+                throw Thrown{};
+            }
+        };
+        REQUIRE(calls.back()->forward() == HG_SUCCESS);
+    }
+    unsigned due = 0;
+    REQUIRE(support::until([&] { return due == kCalls; },
+                           [&] {
+                               pair.b.pump();
+                               HG_Event_progress(pair.a.context(), &due);
+                           }));
+    unsigned count = 99;
+    CHECK_THROWS_AS(HG_Trigger(pair.a.context(), 0, 5, &count), Thrown);
+    CHECK(count == 3);
+    CHECK(HG_Trigger(pair.a.context(), 0, 2, &count) == HG_SUCCESS);
+    CHECK(count == 2);
+    count = 99;
+    CHECK_THROWS_AS(HG_Event_trigger(pair.a.context(), 5, &count), Thrown);
+    CHECK(count == 1);
+    CHECK(ran == kCalls);
+    CHECK(HG_Event_trigger(pair.a.context(), 5, &count) == HG_SUCCESS);
+    CHECK(count == 0);
+    for (const auto& call : calls) {
+        CHECK(call->ret() == HG_SUCCESS);
+    }
+    // Nobody asked for it.
+    Call last(pair.a, pair.to_b, pair.a.empty);
+    last.on_done = [](Call&) { throw Thrown{}; };
+    REQUIRE(last.forward() == HG_SUCCESS);
+    due = 0;
+    REQUIRE(support::until([&] { return due == 1; },
+                           [&] {
+                               pair.b.pump();
+                               HG_Event_progress(pair.a.context(), &due);
+                           }));
+    CHECK_THROWS_AS(HG_Trigger(pair.a.context(), 0, 1, nullptr), Thrown);
 }

@@ -182,6 +182,54 @@ TEST_CASE("a callback is optional", "[lifetime]") {
     NA_Op_destroy(p.b.cls(), nullptr);
 }
 
+TEST_CASE("an exception of a callback leaves NA_Trigger, which counts what ran", "[lifetime]") {
+    struct Thrown {};
+    Pair p;
+    Buffer out(p.a);
+    std::vector<std::unique_ptr<Buffer>> in;
+    std::vector<std::unique_ptr<Op>> recv;
+    Op send(p.a);
+    unsigned ran = 0;
+    constexpr unsigned kMessages = 4;
+    for (unsigned i = 0; i < kMessages; ++i) {
+        in.push_back(std::make_unique<Buffer>(p.b));
+        recv.push_back(std::make_unique<Op>(p.b));
+        recv.back()->on_result = [&](Op&, const Result&) {
+            if (++ran == 2) {
+                throw Thrown{};
+            }
+        };
+        REQUIRE(recv.back()->recv_unexpected(*in.back()) == NA_SUCCESS);
+    }
+    for (unsigned i = 0; i < kMessages; ++i) {
+        REQUIRE(send.send_unexpected(out, fill_message(p.a, out, 8, i), p.to_b, i) == NA_SUCCESS);
+        REQUIRE(until([&] { return send.done(); },
+                      [&] {
+                          p.a.pump();
+                          NA_Progress(p.b.cls(), p.b.context(), 0);
+                      }));
+        send.reset();
+    }
+    unsigned count = 99;
+    unsigned total = 0;
+    int caught = 0;
+    REQUIRE(until([&] { return ran == kMessages; },
+                  [&] {
+                      NA_Progress(p.b.cls(), p.b.context(), 0);
+                      try {
+                          const na_return_t ret = NA_Trigger(p.b.context(), 3, &count);
+                          CHECK(ret == NA_SUCCESS);
+                      } catch (const Thrown&) {
+                          ++caught;
+                          CHECK(ran == 2);
+                          CHECK(count >= 1);
+                      }
+                      total += count;
+                  }));
+    CHECK(caught == 1);
+    CHECK(total == kMessages);
+}
+
 TEST_CASE("addresses may be freed while operations use them", "[lifetime][peer]") {
     Pair p;
     Buffer out(p.a);
