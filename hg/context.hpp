@@ -129,8 +129,8 @@ class Context {
     // Runs up to max_count callbacks, waiting for the first; answers success, or timeout (none
     // ran). `count` also counts a callback that throws, and is right then, too.
     na::Status trigger(unsigned timeout_ms, unsigned max_count, unsigned& count) {
-        count = 0;
         if (max_count == 0) [[unlikely]] {
+            count = 0;
             return na::Status::success;
         }
         // Without threads nobody could add anything while this one waits.
@@ -172,6 +172,7 @@ class Context {
     }
 
     Counters::Values counters();
+    HandlePool::Kept kept() noexcept { return handles_->kept(); }
 
     Class::UserData user;  // the shell's business; released at destruction
 

@@ -19,7 +19,7 @@
 // queue.
 //
 // Files: forward.cpp and complete.cpp (origin), receive.cpp, dispatch.cpp, respond.cpp and
-// recycle.cpp (target),
+// recycle.cpp (target), overload.cpp (target: too many requests),
 // overflow.cpp (payloads beyond the eager size, both), loopback.cpp (RPCs to oneself), cancel.cpp.
 #pragma once
 
@@ -73,6 +73,7 @@ class Handle : private Completion {
         received,   // target: not answered yet
         answering,  // target: claimed, the response is being encoded
         answered,   // target
+        noted,      // target: a one-way request whose handler has returned
         straggler,  // takes the late answer to a canceled RPC
     };
 
@@ -387,7 +388,11 @@ class Handle : private Completion {
     void take_request(std::span<std::byte> message, const wire::Request& request) noexcept;
     void take_unusual_request(std::span<std::byte> message) noexcept;
     void note_header(const wire::Request& request) noexcept;
+    void admit(std::uint64_t id, std::uint8_t flags, std::span<std::byte> payload) noexcept;
+    void admit_late() noexcept;
     void no_request(na::Status status) noexcept;
+    void reconsider_later(std::span<std::byte> payload) noexcept;
+    static void reconsider(Completion& c);
     void refuse_overload() noexcept;
     void arrived() noexcept;
     void hand_on() noexcept;
@@ -395,6 +400,7 @@ class Handle : private Completion {
     static void reject(Completion& c);
     static void repost(Completion& c);
     static void retire(Completion& c);
+    class HandlerEnd;
     static void dispatch(Completion& c);
     bool look_again() noexcept;
     void handler_failed(na::Status s) noexcept;

@@ -37,6 +37,12 @@ class HandlePool {
 
     // How many are out, with a user, in the transport, or on their way back here.
     std::size_t used() noexcept;
+    // Those that the program is done with and has not given back.
+    struct Kept {
+        std::int32_t answered = 0;
+        std::int32_t one_way = 0;
+    };
+    Kept kept() noexcept;
     // For control paths: all there are now.
     std::vector<Handle*> all();
 

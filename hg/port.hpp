@@ -107,13 +107,16 @@ class Port {
         leave_budget();
     }
     void released_ended() noexcept { add(released_, -1); }
-    // More requests are there than the limit allows; inside the handler of one that has just come.
+    // More requests are there than the limit allows, as far as is known; inside the handler of one
+    // that has just come.
     bool overloaded() const noexcept {
         return budget_.load(std::memory_order_relaxed) > limit_ ||
                        released_.load(std::memory_order_relaxed) != 0
-                   ? requests() > limit_
+                   ? requests() > limit_ + kept_.load(std::memory_order_relaxed)
                    : false;
     }
+    // Whether the one that makes too many is served all the same. Outside of handlers.
+    bool admits(bool one_way) noexcept;
 
     Counters counters;
 
@@ -154,6 +157,12 @@ class Port {
     std::atomic<std::int32_t> budget_;
     const std::int32_t increment_;
     const std::int32_t limit_;  // requests at a time
+    // Handles that the program was done with and kept, at the last look: those that make room for
+    // any request, and all, which make room for those that are answered. They may be fewer by now;
+    // then there is room for as many as there have been.
+    std::atomic<std::int32_t> kept_{0};
+    std::atomic<std::int32_t> kept_any_{0};
+    std::atomic<std::int32_t> refusals_{0};  // until there is another look
 
     na::util::OptionalLock lock_;  // guards what follows
     Kit* free_ = nullptr;

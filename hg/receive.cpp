@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Target: from a message to a request that can be dispatched, or to the answer that it cannot.
-#include <bit>
-
 #include "hg/context.hpp"
 #include "hg/handle.hpp"
 #include "na/util/log.hpp"
@@ -25,17 +23,22 @@ constexpr std::uint32_t kMaxRejecting = 64;
     one_way_ = (request.flags & wire::kOneWay) != 0;
     port_->counters.requests_received.add();
     if (port_->overloaded()) [[unlikely]] {
-        refuse_overload();
+        reconsider_later(message.subspan(wire::kRequestSize));
         return;
     }
-    registration_ = last_ = info_.cls->registry().acquire(request.id, info_.context->id(), last_);
+    admit(request.id, request.flags, message.subspan(wire::kRequestSize));
+}
+
+[[gnu::always_inline]] inline void Handle::admit(std::uint64_t id, std::uint8_t flags,
+                                                 std::span<std::byte> payload) noexcept {
+    registration_ = last_ = info_.cls->registry().acquire(id, info_.context->id(), last_);
     if (registration_ == nullptr || registration_->functions().invoke == nullptr) [[unlikely]] {
         reject_later(registration_ == nullptr ? Status::noentry : Status::invalid_arg);
         return;
     }
-    input_ = {.message = message.subspan(wire::kRequestSize), .beyond = {}, .valid = true};
-    if ((request.flags & (wire::kOverflow | wire::kMoreData)) != 0) [[unlikely]] {
-        if ((request.flags & wire::kOverflow) != 0) {
+    input_ = {.message = payload, .beyond = {}, .valid = true};
+    if ((flags & (wire::kOverflow | wire::kMoreData)) != 0) [[unlikely]] {
+        if ((flags & wire::kOverflow) != 0) {
             port_->counters.requests_overflow.add();
             defer(&Handle::pull_input);
         } else {
@@ -112,16 +115,9 @@ void Handle::no_request(Status status) noexcept {
     defer(&Handle::repost);
 }
 
-void Handle::refuse_overload() noexcept {
-    na::Counter& refused = port_->counters.requests_refused;
-    refused.add();
-    if (std::has_single_bit(refused.get())) {
-        NA_LOG_WARNING(rpc,
-                       "{} requests refused so far: this context has as many as HG_REQUEST_LIMIT "
-                       "allows, none of which the program has finished",
-                       refused.get());
-    }
-    reject_later(Status::again);
+// Outside of handlers: one that was set aside at first.
+void Handle::admit_late() noexcept {
+    admit(info_.id, flags_, input_.message);
 }
 
 // The request is complete. The references are the user's, who destroys the handle, and that of

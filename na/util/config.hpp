@@ -57,7 +57,7 @@ inline constexpr Variable kUnackedLimit{"HG_UNACKED_LIMIT", "1073741824",
                                         "their acknowledgement; beyond it the oldest are given up"};
 inline constexpr Variable kRequestLimit{"HG_REQUEST_LIMIT", "16384",
                                         "requests that a context has at a time, from arrival to "
-                                        "the end of the handle; further ones get HG_AGAIN"};
+                                        "their answer; further ones get HG_AGAIN"};
 inline constexpr Variable kCoalesce{"HG_COALESCE", "1",
                                     "small RPC messages to one destination leave together: 0 "
                                     "never, 1 over transports where it pays, 2 over all, and "

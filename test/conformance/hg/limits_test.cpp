@@ -190,6 +190,98 @@ TEST_CASE("a target with as many requests as it may have tells callers to come a
     }
 }
 
+// Many programs never give back the handles that they have answered, or the reference of
+// HG_Get_input. That is memory, and theirs.
+TEST_CASE("handles that a program keeps when it has answered do not count") {
+    constexpr unsigned kLimit = 8;
+    const Setting limit("HG_REQUEST_LIMIT", "8");
+    Side::Settings few;
+    few.init.request_post_init = 4;
+    few.init.request_post_incr = 4;
+    Pair pair(Side::Settings{}, few);
+    const hg_id_t answered = HG_Register_name(pair.a.cls(), "kept", nullptr, nullptr, nullptr);
+    const auto answer_and_keep = [](hg_handle_t h) -> hg_return_t {
+        CHECK(HG_Respond(h, nullptr, nullptr, nullptr) == HG_SUCCESS);
+        auto& side = *static_cast<Side*>(HG_Class_get_data(HG_Get_info(h)->hg_class));
+        side.held().push_back(h);
+        return HG_SUCCESS;
+    };
+    REQUIRE(HG_Register_name(pair.b.cls(), "kept", nullptr, nullptr, answer_and_keep) == answered);
+    Blob in = blob(1, 10);
+    {
+        Call call(pair.a, pair.to_b, answered);
+        for (unsigned i = 0; i < 20 * kLimit; ++i) {
+            REQUIRE(pair.run(call) == HG_SUCCESS);
+        }
+        CHECK(pair.b.held().size() == 20 * kLimit);
+    }
+    // What is not answered does, whatever is kept.
+    std::vector<std::unique_ptr<Call>> calls;
+    for (unsigned i = 0; i < 40 * kLimit; ++i) {
+        calls.push_back(std::make_unique<Call>(pair.a, pair.to_b, pair.a.hold));
+        calls.back()->decode_output = false;
+        REQUIRE(calls.back()->forward(i) == HG_SUCCESS);
+    }
+    const auto refused = [&] {
+        return static_cast<unsigned>(
+            std::count_if(calls.begin(), calls.end(), [](const auto& c) { return c->done(); }));
+    };
+    REQUIRE(support::until([&] { return pair.b.served + refused() == 40 * kLimit; },
+                           [&] { pair.pump(); }));
+    CHECK(pair.b.served >= kLimit);
+    CHECK(pair.b.served <= 2 * kLimit);
+    CHECK(core(pair.b).counters().requests_refused == refused());
+    for (const hg_handle_t h : pair.b.held()) {
+        (void)HG_Respond(h, nullptr, nullptr, nullptr);
+        HG_Destroy(h);
+    }
+    pair.b.held().clear();
+    for (const auto& call : calls) {
+        const hg_return_t ret = pair.wait(*call);
+        CHECK((ret == HG_SUCCESS || ret == HG_AGAIN));
+    }
+    Call next(pair.a, pair.to_b, pair.a.echo);
+    CHECK(pair.run(next, in) == HG_SUCCESS);
+}
+
+TEST_CASE("handles of one-way requests that a program keeps leave room for others") {
+    constexpr unsigned kLimit = 8;
+    const Setting limit("HG_REQUEST_LIMIT", "8");
+    Side::Settings few;
+    few.init.request_post_init = 4;
+    few.init.request_post_incr = 4;
+    Pair pair(Side::Settings{}, few);
+    const auto keep = [](hg_handle_t h) -> hg_return_t {
+        auto& side = *static_cast<Side*>(HG_Class_get_data(HG_Get_info(h)->hg_class));
+        side.held().push_back(h);
+        return HG_SUCCESS;
+    };
+    REQUIRE(HG_Register_name(pair.b.cls(), "test_note", proc_blob, nullptr, keep) == pair.b.note);
+    REQUIRE(HG_Registered_disable_response(pair.b.cls(), pair.b.note, 1) == HG_SUCCESS);
+    Call note(pair.a, pair.to_b, pair.a.note);
+    Call echo(pair.a, pair.to_b, pair.a.echo);
+    Blob in = blob(1, 10);
+    for (unsigned i = 0; i < 40 * kLimit; ++i) {
+        const auto before = pair.b.counters().rpc_req_recv_count;
+        REQUIRE(pair.run(note, in) == HG_SUCCESS);
+        REQUIRE(support::until([&] { return pair.b.counters().rpc_req_recv_count > before; },
+                               [&] { pair.pump(); }));
+        if (i % kLimit == 0) {
+            // As many as there are: who waits for an answer is served.
+            REQUIRE(pair.run(echo, in) == HG_SUCCESS);
+        }
+    }
+    // Nobody says when a one-way request is done, so there is an end.
+    CHECK(pair.b.held().size() >= 10 * kLimit);
+    CHECK(pair.b.held().size() <= 20 * kLimit);
+    for (const hg_handle_t h : pair.b.held()) {
+        HG_Destroy(h);
+    }
+    pair.b.held().clear();
+    REQUIRE(pair.run(note, in) == HG_SUCCESS);
+    CHECK(support::until([&] { return pair.b.held().size() == 1; }, [&] { pair.pump(); }));
+}
+
 TEST_CASE("large responses that are not acknowledged end, the oldest first") {
     constexpr unsigned kCalls = 10;
     const Setting limit("HG_UNACKED_LIMIT", "1000000");
