@@ -152,7 +152,8 @@ Posted Context::to_plugin(Operation& op) noexcept {
     return Posted::failed(Status::invalid_arg);
 }
 
-// Hands a filled-in operation to the plugin, or queues it behind others to the same peer.
+// Hands a filled-in operation to the plugin, or queues it behind others to the same context of the
+// peer.
 Status Context::post(Operation& op, Address& peer, Counter& counter) noexcept {
     const std::lock_guard guard(lock_);
     counter.add();
@@ -161,7 +162,7 @@ Status Context::post(Operation& op, Address& peer, Counter& counter) noexcept {
     if (outbox_.waiting() != 0) [[unlikely]] {
         outbox_.flush(peer);
     }
-    const Posted answer = retry_.blocks(&peer) ? Posted::again() : to_plugin(op);
+    const Posted answer = retry_.blocks(op) ? Posted::again() : to_plugin(op);
     if (answer.what == Posted::What::done) {
         end(op, Outcome{.status = Status::success, .size = op.length});
         return Status::success;
@@ -327,7 +328,7 @@ Status Context::receive_expected(Operation& op) noexcept {
 // A receive on a lane that the fabric matches. The lock is held.
 Status Context::post_receive(Operation& op) noexcept {
     Posted answer = Posted::again();
-    if (!retry_.blocks(op.address_)) [[likely]] {
+    if (!retry_.blocks(op)) [[likely]] {
         op.set_state(State::posted);
         answer = to_plugin(op);
     }

@@ -81,7 +81,7 @@ Outbox::Taken Outbox::take(Operation& op, Company company, Status& status) noexc
         to = nullptr;
     }
     if (to == nullptr) {
-        if (company == Company::take || context_.retry_.blocks(op.address_)) {
+        if (company == Company::take || context_.retry_.blocks(op)) {
             return Taken::no;
         }
         const auto free = std::find_if(destinations_.begin(), destinations_.end(),
@@ -172,7 +172,7 @@ void Outbox::flush(const Address& peer) noexcept {
 
 void Outbox::flush(Destination& to) noexcept {
     while (to.count != 0) {
-        if (to.count == 1 || context_.retry_.blocks(to.address) || !send_bundle(to)) {
+        if (to.count == 1 || context_.retry_.blocks(to.address, to.target) || !send_bundle(to)) {
             send_alone(*pop(to));
         }
     }
@@ -181,7 +181,7 @@ void Outbox::flush(Destination& to) noexcept {
 
 void Outbox::send_alone(Operation& op) noexcept {
     Posted answer = Posted::again();
-    if (!context_.retry_.blocks(op.address_)) [[likely]] {
+    if (!context_.retry_.blocks(op)) [[likely]] {
         op.set_state(State::posted);
         answer = context_.plugin_->send(op);
     }

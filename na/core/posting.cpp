@@ -23,7 +23,7 @@ Posting::Sent Posting::send_operation(Operation& op, Lane lane, const Message& m
         }
     }
     plugin::Posted answer = plugin::Posted::again();
-    if (!c.retry_.blocks(&m.peer)) [[likely]] {
+    if (!c.retry_.blocks(op)) [[likely]] {
         answer = c.plugin_->send(op);
         if (answer.what == plugin::Posted::What::done) [[likely]] {
             return Sent::gone;

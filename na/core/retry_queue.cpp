@@ -6,65 +6,58 @@
 namespace na::inline impl {
 
 bool RetryQueue::push(Operation& op) noexcept {
-    Queue* queue = find(op.address_);
-    if (queue == nullptr) {
+    const Target target = target_of(op);
+    auto at = queues_.find(target);
+    if (at == queues_.end()) {
         try {
-            auto fresh = std::make_unique<Queue>();
-            queue = fresh.get();
-            queue->peer = op.address_;
-            queues_.emplace(op.address_, std::move(fresh));
+            at = queues_.try_emplace(target).first;
         } catch (const std::bad_alloc&) {
             return false;
         }
-        active_.push_back(*queue);
+        at->second.target = target;
+        active_.push_back(at->second);
     }
-    queue->ops.push_back(op);
+    at->second.ops.push_back(op);
     ++count_;
     return true;
 }
 
 void RetryQueue::remove(Operation& op) noexcept {
-    Queue* queue = find(op.address_);
+    Queue& queue = queues_.find(target_of(op))->second;
     Ops::remove(op);
     --count_;
-    if (queue->ops.empty()) {
-        retire(*queue);
+    if (queue.ops.empty()) {
+        retire(queue);
     }
 }
 
-Operation* RetryQueue::pop(const Address* peer) noexcept {
-    Queue* queue = find(peer);
-    if (queue == nullptr) {
-        return nullptr;
-    }
-    Operation* op = queue->ops.pop_front();
+Operation* RetryQueue::pop(Map::iterator at) noexcept {
+    Queue& queue = at->second;
+    Operation* op = queue.ops.pop_front();
     --count_;
-    if (queue->ops.empty()) {
-        retire(*queue);
+    if (queue.ops.empty()) {
+        retire(queue);
     }
     return op;
 }
 
+Operation* RetryQueue::pop(const Address* peer) noexcept {
+    const auto first = queues_.lower_bound(Target{peer, 0});
+    return first == queues_.end() || first->first.peer != peer ? nullptr : pop(first);
+}
+
 Operation* RetryQueue::pop(const Address* peer, std::uint8_t context) noexcept {
-    Queue* queue = find(peer);
-    for (Operation* op = queue == nullptr ? nullptr : queue->ops.front(); op != nullptr;
-         op = queue->ops.next(*op)) {
-        if (op->target_id == context) {
-            remove(*op);
-            return op;
-        }
-    }
-    return nullptr;
+    const auto found = queues_.find(Target{peer, context});
+    return found == queues_.end() ? nullptr : pop(found);
 }
 
 Operation* RetryQueue::pop_any() noexcept {
-    Queue* queue = active_.front();
-    return queue == nullptr ? nullptr : pop(queue->peer);
+    return queues_.empty() ? nullptr : pop(queues_.begin());
 }
 
 void RetryQueue::retire(Queue& queue) noexcept {
     Queues::remove(queue);
-    queues_.erase(queue.peer);
+    queues_.erase(Target(queue.target));
 }
 
 }  // namespace na::inline impl

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operations that the plugin could not take for lack of resources: a FIFO per peer, so that no
-// message overtakes another and no peer waits for another's credits. Unbounded (the operations are
-// the user's), allocates nothing per operation. Guarded by the context's lock.
+// Operations that the plugin could not take for lack of resources: a FIFO per context of a peer, so
+// that no message overtakes another, and nobody waits for another's credits, be it another context
+// of the same process. Unbounded (the operations are the user's); allocates once per FIFO, which
+// there is as long as something waits in it. Guarded by the context's lock.
 #pragma once
 
-#include <memory>
-#include <unordered_map>
+#include <cstdint>
+#include <functional>
+#include <map>
 
 #include "na/core/op.hpp"
 #include "na/util/intrusive_list.hpp"
@@ -17,13 +19,19 @@ class RetryQueue {
     bool empty() const noexcept { return count_ == 0; }
     std::size_t size() const noexcept { return count_; }
 
-    // Whether a new operation to this peer has to wait behind others.
-    bool blocks(const Address* peer) const noexcept { return count_ != 0 && find(peer) != nullptr; }
+    // Whether a new operation to this context of the peer has to wait behind others.
+    bool blocks(const Address* peer, std::uint8_t context) const noexcept {
+        return count_ != 0 && queues_.contains(Target{peer, context});
+    }
+    // The same of an operation whose target is filled in.
+    bool blocks(const Operation& op) const noexcept {
+        return count_ != 0 && queues_.contains(target_of(op));
+    }
     // False: out of memory, not queued.
     bool push(Operation& op) noexcept;
     void remove(Operation& op) noexcept;
 
-    // Offers each peer's operations in order to `post(op)` until that answers false (still no
+    // Offers each FIFO's operations in order to `post(op)` until that answers false (still no
     // room). `post` takes what it answers true for: the operation is out of the queue by then.
     template <typename Post>
     void drain(Post&& post) {
@@ -44,7 +52,8 @@ class RetryQueue {
         }
     }
 
-    // Takes out all operations of a peer, oldest first; null when there is none left.
+    // Takes out all operations of a peer, those of one context oldest first; null when there is
+    // none left.
     Operation* pop(const Address* peer) noexcept;
     // The same for what goes to one of its contexts.
     Operation* pop(const Address* peer, std::uint8_t context) noexcept;
@@ -53,21 +62,31 @@ class RetryQueue {
 
  private:
     using Ops = util::IntrusiveList<Operation, &Operation::hook_>;
-    struct Queue {
+    struct Target {
         const Address* peer = nullptr;
+        std::uint8_t context = 0;
+
+        bool operator<(const Target& other) const noexcept {
+            return peer != other.peer ? std::less<>()(peer, other.peer) : context < other.context;
+        }
+    };
+    struct Queue {
+        Target target;
         Ops ops;
         util::ListHook hook;
     };
     using Queues = util::IntrusiveList<Queue, &Queue::hook>;
+    using Map = std::map<Target, Queue>;
 
-    Queue* find(const Address* peer) const noexcept {
-        const auto it = queues_.find(peer);
-        return it == queues_.end() ? nullptr : it->second.get();
+    // Receives from anybody have no peer, and share one FIFO.
+    static Target target_of(const Operation& op) noexcept {
+        return {op.address_, op.address_ == nullptr ? std::uint8_t{0} : op.target_id};
     }
+    Operation* pop(Map::iterator at) noexcept;
     void retire(Queue& queue) noexcept;
 
-    std::unordered_map<const Address*, std::unique_ptr<Queue>> queues_;
-    Queues active_;
+    Map queues_;     // ordered, so that those of one peer lie together
+    Queues active_;  // the same in the order in which they came to be
     std::size_t count_ = 0;
 };
 

@@ -78,10 +78,14 @@ void Endpoint::close() {
 }
 
 void Endpoint::pump() {
-    for (na_context_t* context : contexts_) {
-        NA_Poll(cls_, context, nullptr);
-        NA_Trigger(context, 1000, nullptr);
+    for (std::size_t id = 0; id < contexts_.size(); ++id) {
+        pump(id);
     }
+}
+
+void Endpoint::pump(std::size_t id) {
+    NA_Poll(cls_, contexts_[id], nullptr);
+    NA_Trigger(contexts_[id], 1000, nullptr);
 }
 
 std::size_t Endpoint::max_message(bool expected) const noexcept {

@@ -42,6 +42,8 @@ class Endpoint {
     const std::string& uri() const noexcept { return uri_; }
     // One round of progress and all callbacks, on every context.
     void pump();
+    // The same on one of them.
+    void pump(std::size_t id);
     // Closes early.
     void close();
 

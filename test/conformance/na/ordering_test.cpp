@@ -318,6 +318,51 @@ TEST_CASE("one full peer does not hold up another", "[backpressure]") {
         [&] { p.pump(); }));
 }
 
+TEST_CASE("one full context of a peer does not hold up another", "[backpressure][contexts]") {
+    constexpr unsigned kCount = 2000;
+    Endpoint::Settings two;
+    two.contexts = 2;
+    Pair p(Endpoint::Settings{}, two);
+    Buffer out(p.a);
+    const std::size_t total = fill_message(p.a, out, 600, 1);
+    std::vector<std::unique_ptr<Op>> ops;
+    for (na_tag_t i = 0; i < kCount; ++i) {
+        ops.push_back(std::make_unique<Op>(p.a));
+        REQUIRE(ops.back()->send_unexpected(out, total, p.to_b, i, 1) == NA_SUCCESS);
+    }
+    // Nobody makes progress on the second context of b.
+    const auto pump = [&] {
+        p.a.pump();
+        p.b.pump(0);
+    };
+    settle(pump);
+    Buffer in(p.b);
+    Op recv(p.b);
+    Op send(p.a);
+    REQUIRE(recv.recv_unexpected(in) == NA_SUCCESS);
+    REQUIRE(send.send_unexpected(out, total, p.to_b, 77) == NA_SUCCESS);
+    REQUIRE(until([&] { return recv.done() && send.done(); }, pump));
+    CHECK(recv.result().tag == 77);
+    CHECK_FALSE(ops.back()->done());
+    // Nothing of what waited is lost, or has been overtaken.
+    std::vector<na_tag_t> tags;
+    Op other(p.b, NA_OP_SINGLE, 1);
+    other.on_result = [&](Op& op, const Result& r) {
+        tags.push_back(r.tag);
+        if (tags.size() != kCount) {
+            REQUIRE(op.recv_unexpected(in) == NA_SUCCESS);
+        }
+    };
+    REQUIRE(other.recv_unexpected(in) == NA_SUCCESS);
+    REQUIRE(until([&] { return tags.size() == kCount; }, [&] { p.pump(); }));
+    CHECK(in_order(tags, kCount));
+    REQUIRE(until(
+        [&] {
+            return std::all_of(ops.begin(), ops.end(), [](const auto& o) { return o->done(); });
+        },
+        [&] { p.pump(); }));
+}
+
 TEST_CASE("early expected messages beyond the limit cost the oldest, not the newest",
           "[backpressure][expected]") {
     const Environment limit("NA_UNEXPECTED_LIMIT", "16");

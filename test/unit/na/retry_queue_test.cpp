@@ -29,7 +29,7 @@ std::vector<Operation*> drain(RetryQueue& q, std::size_t allow) {
 
 }  // namespace
 
-TEST_CASE("a retry queue is a FIFO per peer", "[retry_queue]") {
+TEST_CASE("a retry queue is a FIFO per context of a peer", "[retry_queue]") {
     Core core;
     na::AddressRef x = core.address("x");
     na::AddressRef y = core.address("y");
@@ -40,10 +40,13 @@ TEST_CASE("a retry queue is a FIFO per peer", "[retry_queue]") {
     na::OperationProbe::set_address(*c, x.get());
     na::OperationProbe::set_address(*d, y.get());
     CHECK(q.empty());
-    CHECK_FALSE(q.blocks(x.get()));
+    CHECK_FALSE(q.blocks(x.get(), 0));
     REQUIRE(q.push(*a));
-    CHECK(q.blocks(x.get()));
-    CHECK_FALSE(q.blocks(y.get()));
+    CHECK(q.blocks(x.get(), 0));
+    CHECK_FALSE(q.blocks(x.get(), 1));
+    CHECK_FALSE(q.blocks(y.get(), 0));
+    CHECK(q.blocks(*c));
+    CHECK_FALSE(q.blocks(*d));
     REQUIRE(q.push(*b));
     REQUIRE(q.push(*c));
     REQUIRE(q.push(*d));
@@ -60,13 +63,13 @@ TEST_CASE("a retry queue is a FIFO per peer", "[retry_queue]") {
     });
     CHECK(out == std::vector<Operation*>{&*b, &*d});
     CHECK(q.size() == 2);
-    CHECK_FALSE(q.blocks(y.get()));
+    CHECK_FALSE(q.blocks(y.get(), 0));
     // Refused ones stay where they were.
     CHECK(drain(q, 0).empty());
     CHECK(drain(q, 1) == std::vector<Operation*>{&*a});
     q.remove(*c);
     CHECK(q.empty());
-    CHECK_FALSE(q.blocks(x.get()));
+    CHECK_FALSE(q.blocks(x.get(), 0));
 
     REQUIRE(q.push(*c));
     REQUIRE(q.push(*a));
@@ -90,11 +93,44 @@ TEST_CASE("a retry queue is a FIFO per peer", "[retry_queue]") {
     CHECK(q.pop(x.get(), 1) == &*a);
     CHECK(q.pop(x.get(), 1) == &*c);
     CHECK(q.pop(x.get(), 1) == nullptr);
-    CHECK(q.blocks(x.get()));
+    CHECK(q.blocks(x.get(), 0));
+    CHECK_FALSE(q.blocks(x.get(), 1));
     CHECK(q.pop(x.get(), 0) == &*b);
-    CHECK_FALSE(q.blocks(x.get()));
+    CHECK_FALSE(q.blocks(x.get(), 0));
     CHECK(q.pop(y.get(), 1) == &*d);
     CHECK(q.empty());
+
+    // One without room does not stop the others of its peer; the peer's end takes all of them.
+    REQUIRE(q.push(*a));
+    REQUIRE(q.push(*b));
+    REQUIRE(q.push(*c));
+    REQUIRE(q.push(*d));
+    out.clear();
+    q.drain([&](Operation& op) {
+        if (op.target_id == 1) {
+            return false;
+        }
+        out.push_back(&op);
+        return true;
+    });
+    CHECK(out == std::vector<Operation*>{&*b});
+    REQUIRE(q.push(*b));
+    CHECK(q.pop(x.get()) == &*b);
+    CHECK(q.pop(x.get()) == &*a);
+    CHECK(q.pop(x.get()) == &*c);
+    CHECK(q.pop(x.get()) == nullptr);
+    CHECK(q.pop_any() == &*d);
+    CHECK(q.empty());
+
+    // Receives from anybody are in order, whatever the operations were used for before.
+    na::OperationProbe::set_address(*a, nullptr);
+    na::OperationProbe::set_address(*b, nullptr);
+    a->target_id = 3;
+    b->target_id = 0;
+    REQUIRE(q.push(*a));
+    CHECK(q.blocks(*b));
+    REQUIRE(q.push(*b));
+    CHECK(drain(q, 2) == std::vector<Operation*>{&*a, &*b});
 }
 
 TEST_CASE("a retry queue behaves like a map of deques", "[retry_queue]") {
@@ -109,7 +145,10 @@ TEST_CASE("a retry queue behaves like a map of deques", "[retry_queue]") {
         ops.push_back(std::make_unique<TestOp>(core));
     }
     RetryQueue q;
-    std::map<const na::plugin::Peer*, std::deque<Operation*>> model;
+    using Target = std::pair<const na::plugin::Peer*, std::uint8_t>;
+    constexpr std::uint8_t kContexts = 3;
+    const auto target = [](const Operation& op) { return Target(op.peer, op.target_id); };
+    std::map<Target, std::deque<Operation*>> model;
     std::vector<bool> queued(ops.size());
     const auto index = [&](Operation* op) {
         for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -123,24 +162,26 @@ TEST_CASE("a retry queue behaves like a map of deques", "[retry_queue]") {
         const std::size_t i = random.below(ops.size());
         Operation& op = **ops[i];
         if (random.below(10) == 0) {
-            const std::uint64_t stubborn = random.below(peers.size());
+            const Target stubborn(&peers[random.below(peers.size())]->peer(),
+                                  static_cast<std::uint8_t>(random.below(kContexts)));
             q.drain([&](Operation& o) {
-                if (o.peer == &peers[stubborn]->peer()) {
+                if (target(o) == stubborn) {
                     return false;
                 }
-                REQUIRE(model[o.peer].front() == &o);
-                model[o.peer].pop_front();
+                REQUIRE(model[target(o)].front() == &o);
+                model[target(o)].pop_front();
                 queued[index(&o)] = false;
                 return true;
             });
         } else if (queued[i]) {
             q.remove(op);
-            std::erase(model[op.peer], &op);
+            std::erase(model[target(op)], &op);
             queued[i] = false;
         } else {
             na::OperationProbe::set_address(op, peers[random.below(peers.size())].get());
+            op.target_id = static_cast<std::uint8_t>(random.below(kContexts));
             REQUIRE(q.push(op));
-            model[op.peer].push_back(&op);
+            model[target(op)].push_back(&op);
             queued[i] = true;
         }
         std::size_t size = 0;
@@ -149,7 +190,9 @@ TEST_CASE("a retry queue behaves like a map of deques", "[retry_queue]") {
         }
         REQUIRE(q.size() == size);
         for (const na::AddressRef& peer : peers) {
-            REQUIRE(q.blocks(peer.get()) == !model[&peer->peer()].empty());
+            for (std::uint8_t context = 0; context < kContexts; ++context) {
+                REQUIRE(q.blocks(peer.get(), context) == !model[{&peer->peer(), context}].empty());
+            }
         }
     }
     while (q.pop_any() != nullptr) {
