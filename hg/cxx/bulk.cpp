@@ -308,16 +308,9 @@ bool TransferState::start(Continuation& continuation) noexcept {
             }
         };
         try {
-            switch (engine.timers().add(expiry)) {
-                case Timers::Added::first:
-                    engine.timer_added();
-                    break;
-                case Timers::Added::later:
-                    break;
-                case Timers::Added::closed:
-                    status = Status::canceled;
-                    cause = CallState::Cause::closing;
-                    break;
+            if (!engine.start_timer(expiry)) {
+                status = Status::canceled;
+                cause = CallState::Cause::closing;
             }
         } catch (const std::bad_alloc&) {
             status = Status::nomem;

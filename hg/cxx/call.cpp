@@ -209,16 +209,9 @@ bool CallState::start(Continuation& continuation) noexcept {
             call.handle->cancel();
         };
         try {
-            switch (engine.timers().add(expiry)) {
-                case Timers::Added::first:
-                    engine.timer_added();
-                    break;
-                case Timers::Added::later:
-                    break;
-                case Timers::Added::closed:
-                    status = Status::canceled;
-                    cause = Cause::closing;
-                    break;
+            if (!engine.start_timer(expiry)) {
+                status = Status::canceled;
+                cause = Cause::closing;
             }
         } catch (const std::bad_alloc&) {
             status = Status::nomem;

@@ -178,10 +178,20 @@ void EngineCore::drive() noexcept {
     }
 }
 
-void EngineCore::timer_added() noexcept {
-    if (driving != this && threaded_) {
-        wake();
+bool EngineCore::start_timer(Timer& timer) {
+    switch (timers_.add(timer)) {
+        case Timers::Added::first:
+            // A sleeper has to look again, unless this thread will do it anyway.
+            if (driving != this && threaded_) {
+                wake();
+            }
+            return true;
+        case Timers::Added::later:
+            return true;
+        case Timers::Added::closed:
+            break;
     }
+    return false;
 }
 
 void EngineCore::wait(std::atomic<std::uint32_t>& done) noexcept {
@@ -461,15 +471,9 @@ class SleepAccess {
             s.engine_.context().complete(*std::launder(reinterpret_cast<Due*>(s.due_)));
         };
         try {
-            switch (engine.timers().add(sleep.timer_)) {
-                case Timers::Added::first:
-                    engine.timer_added();
-                    break;
-                case Timers::Added::later:
-                    break;
-                case Timers::Added::closed:
-                    engine.leave(engine.tasks);
-                    return false;
+            if (!engine.start_timer(sleep.timer_)) {
+                engine.leave(engine.tasks);
+                return false;
             }
         } catch (...) {
             engine.leave(engine.tasks);

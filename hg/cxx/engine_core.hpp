@@ -88,8 +88,9 @@ class EngineCore {
     // With `done`: returns when that is not 0, too.
     bool step(unsigned ms, std::uint32_t look,
               const std::atomic<std::uint32_t>* done = nullptr) noexcept;
-    // A sleeper has to look at the timers again, unless this thread will do it anyway.
-    void timer_added() noexcept;
+    // Into the heap, and whoever sleeps learns of it. False: the engine ends, it does not fire.
+    // Throws std::bad_alloc.
+    bool start_timer(Timer& timer);
     void wake() noexcept {
         look_.fetch_add(1, std::memory_order_seq_cst);
         if (!over_.load(std::memory_order_acquire)) {

@@ -292,15 +292,8 @@ class RequestWatch {
             };
             watch.engine_.context().complete(watch.passed_);
         };
-        switch (engine_.timers().add(expiry_)) {
-            case Timers::Added::first:
-                engine_.timer_added();
-                break;
-            case Timers::Added::later:
-                break;
-            case Timers::Added::closed:
-                (void)source_.request_stop();
-                break;
+        if (!engine_.start_timer(expiry_)) {
+            (void)source_.request_stop();
         }
     }
     void end() noexcept {
