@@ -30,13 +30,7 @@ enum class Listed { no, yes, off };
 
 Listed look_up(std::string_view list, std::string_view name) noexcept {
     while (!list.empty()) {
-        const std::size_t comma = list.find(',');
-        std::string_view item = list.substr(0, comma);
-        list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
-        const bool off = item.starts_with('~');
-        if (off) {
-            item.remove_prefix(1);
-        }
+        const auto [item, off] = nalog::take_outlet(list);
         if (item == name) {
             return off ? Listed::off : Listed::yes;
         }
@@ -214,13 +208,14 @@ void hg_log_outlet_register(struct hg_log_outlet* outlet) {
         return;
     }
     observe();  // a program's constructor may come before ours, where both are in one file
-    std::string list;
+    const std::lock_guard guard(registry_lock);
+    std::string
+        list;  // under the lock: a change after it was read finds the outlet in the registry
     try {
         list = nalog::outlet_list();
     } catch (const std::bad_alloc&) {
         return;
     }
-    const std::lock_guard guard(registry_lock);
     if (registry.stqh_last == nullptr) {
         STAILQ_INIT(&registry);
     }

@@ -58,13 +58,7 @@ bool parse_outlets(std::string_view list, std::uint32_t& mask) noexcept {
     bool good = true;
     bool first = true;
     while (!list.empty()) {
-        const std::size_t comma = list.find(',');
-        std::string_view item = list.substr(0, comma);
-        list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
-        const bool off = item.starts_with('~');
-        if (off) {
-            item.remove_prefix(1);
-        }
+        const auto [item, off] = take_outlet(list);
         if (first) {
             mask = off ? kAll : 0;
             first = false;
