@@ -239,7 +239,7 @@ bool Context::nothing_under_way() {
     });
 }
 
-Result<bool> Context::close() {
+Result<bool> Context::close(bool patient) {
     if (const Status s = unpost(); !ok(s)) {
         return Error{Status::busy, "the transport did not give the receives for requests back"};
     }
@@ -257,7 +257,7 @@ Result<bool> Context::close() {
         unsigned count = 0;
         (void)trigger(0, poll(), count);
         if (nothing_under_way() && bulk_->idle() && done_.empty() &&
-            (!threaded_ || handles_->used() == 0)) {
+            (!threaded_ || !patient || handles_->used() == 0)) {
             break;
         }
         if (std::chrono::steady_clock::now() > deadline) {

@@ -49,7 +49,7 @@ class Context {
     // Gets ready for destruction: stops accepting requests, cancels RPCs and transfers that are in
     // flight, and gives them a bounded time to end. busy: handles of the user, or callbacks that
     // were not triggered yet, remain; the context can be progressed, triggered and closed again.
-    na::Result<bool> close();
+    na::Result<bool> close(bool patient = true);
     // Cancels RPCs and transfers in flight, and answers, with `code`, every request that the
     // program has not answered yet: whoever is about to finds it answered. Any thread. Throws
     // std::bad_alloc.

@@ -35,7 +35,6 @@ void disarm(CallState& call) noexcept {
 }
 
 void end(CallState& call) noexcept {
-    call.counted = false;
     EngineCore& engine = call.peer->engine();
     engine.leave(engine.calls);
 }
@@ -107,7 +106,6 @@ CallState::CallState(CallState&& other) noexcept
       message(std::exchange(other.message, {})),
       status(other.status),
       guarded(other.guarded),
-      counted(std::exchange(other.counted, false)),
       cause(other.cause.load(std::memory_order_relaxed)),
       what(other.what),
       counters(other.counters),
@@ -119,12 +117,11 @@ EngineCore* CallState::engine() const noexcept {
 
 Message* CallState::begin() noexcept {
     EngineCore& engine = peer->engine();
-    if (!engine.enter(engine.calls)) [[unlikely]] {
+    if (engine.closing()) [[unlikely]] {
         status = Status::canceled;
         cause = Cause::closing;
         return nullptr;
     }
-    counted = true;
     try {
         if (RpcTable* table = engine.counters(); table != nullptr) [[unlikely]] {
             counters = &table->of(*rpc);
@@ -133,7 +130,11 @@ Message* CallState::begin() noexcept {
         auto taken = peer->take(*rpc);
         if (!taken) [[unlikely]] {
             status = taken.status();
-            what = "no handle for the call";
+            if (engine.closing()) {
+                cause = Cause::closing;
+            } else {
+                what = "no handle for the call";
+            }
             return nullptr;
         }
         handle = *taken;
@@ -168,11 +169,10 @@ bool CallState::start(Continuation& continuation) noexcept {
         return false;
     }
     EngineCore& engine = peer->engine();
-    if (engine.canceling()) [[unlikely]] {
-        // Described before the engine ended: nobody would see it end.
+    // Only now is there something that a shutdown has to wait for.
+    if (!engine.enter(engine.calls)) [[unlikely]] {
         status = Status::canceled;
         cause = Cause::closing;
-        end(*this);
         return false;
     }
     next = &continuation;
@@ -268,9 +268,6 @@ void CallState::release() noexcept {
             handle->unclaim();
         }
         peer->give(*std::exchange(handle, nullptr));
-    }
-    if (counted) {
-        end(*this);
     }
     unref(std::exchange(peer, nullptr));
 }

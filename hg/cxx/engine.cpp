@@ -393,7 +393,9 @@ void EngineCore::expel() noexcept {
 void EngineCore::close() noexcept {
     try {
         for (;;) {
-            auto closed = context_->close();
+            // Handles that are still there belong to results, and to calls that were never
+            // started: whoever has them closes it when they go.
+            auto closed = context_->close(false);
             if (closed) {
                 context_.reset();
                 return;

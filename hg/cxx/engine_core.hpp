@@ -42,7 +42,7 @@ class PeerCore {
     EngineCore& engine() const noexcept { return engine_; }
     Address& address() const noexcept { return *address_; }
     // An idle handle for calls of `rpc`, with a reference for the caller. noentry and the like as
-    // Context::create_handle; throws std::bad_alloc.
+    // Context::create_handle; canceled: the engine is closing; throws std::bad_alloc.
     Result<Handle*> take(const RpcInfo& rpc);
     void give(Handle& handle) noexcept;
     // Idle handles go.
@@ -52,6 +52,8 @@ class PeerCore {
     na::util::ListHook hook;
 
  private:
+    Result<Handle*> make(const RpcInfo& rpc);
+
     static constexpr std::size_t kIdle = 8;
     static constexpr std::size_t kLook = 4;  // places that are looked at for a handle of one RPC
 
@@ -73,8 +75,6 @@ class EngineCore {
     Context& context() const noexcept { return *context_; }
     Timers& timers() noexcept { return timers_; }
     bool closing() const noexcept { return closing_.load(std::memory_order_acquire); }
-    // What is in flight is being canceled, or was.
-    bool canceling() const noexcept { return canceling_.load(std::memory_order_acquire); }
     // Nobody may drive it any more.
     bool over() const noexcept { return over_.load(std::memory_order_acquire); }
     const std::stop_source& stopping() const noexcept { return stopping_; }

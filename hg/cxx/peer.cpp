@@ -43,6 +43,21 @@ Result<Handle*> PeerCore::take(const RpcInfo& rpc) {
         handle->unref_user();
         return Error{s, {}};
     }
+    // A handle keeps the context open; until there is one, this does.
+    if (!engine_.enter(engine_.calls)) {
+        return Error{Status::canceled, {}};
+    }
+    try {
+        auto made = make(rpc);
+        engine_.leave(engine_.calls);
+        return made;
+    } catch (...) {
+        engine_.leave(engine_.calls);
+        throw;
+    }
+}
+
+Result<Handle*> PeerCore::make(const RpcInfo& rpc) {
     auto made = engine_.context().create_handle(address_.get(), rpc.id);
     if (!made && made.status() == Status::noentry) {
         if (const Status s = engine_.know(rpc); !ok(s)) {

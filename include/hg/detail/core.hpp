@@ -154,7 +154,6 @@ struct CallState {
     Continuation* next = nullptr;
     Status status = Status::success;
     bool guarded = false;  // has a deadline or a stop token
-    bool counted = false;  // among the engine's calls
     std::atomic<Cause> cause{Cause::none};
     std::atomic<std::uint8_t> phase{0};
     const char* what = "";            // a literal

@@ -403,6 +403,23 @@ TEST_CASE("shutdown waits for what is in flight") {
     CHECK(nothing(pair.server.self()).wait().status() == Status::canceled);
 }
 
+TEST_CASE("shutdown does not wait for calls that were described and never started") {
+    Pair pair;
+    pair.server.serve(add, [](int a, int b) { return a + b; });
+    CHECK(add(pair.peer, 1, 2).get() == 3);
+    auto described = add(pair.peer, 3, 4);
+    auto guarded = add(pair.peer, 5, 6, hg::within(100h));
+    std::optional dropped(add(pair.peer, 7, 8));
+    auto large = echo(pair.peer, std::string(1 << 20, 'x'));
+    CHECK(pair.client.calls() == 0);
+    pair.client.shutdown(100h);
+    dropped.reset();
+    CHECK(std::move(described).wait().status() == Status::canceled);
+    CHECK(std::move(guarded).wait().status() == Status::canceled);
+    CHECK(std::move(large).wait().status() == Status::canceled);
+    CHECK(add(pair.peer, 1, 2).wait().status() == Status::canceled);
+}
+
 TEST_CASE("shutdown ends what does not end by itself, and says so to everybody") {
     Pool pool(2);
     hg::EngineOptions options;
