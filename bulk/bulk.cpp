@@ -47,7 +47,9 @@ Bulk::~Bulk() {
     for (auto& groups : groups_) {
         groups.clear();  // deregisters, before the memory goes
     }
-    if (allocated_ != nullptr) {
+    if (allocated_ != nullptr && retired_) {
+        allocator_->retire_memory(allocated_, allocated_size_);
+    } else if (allocated_ != nullptr) {
         allocator_->free_memory(allocated_, allocated_size_);
     }
     delete owner_.load(std::memory_order_acquire);

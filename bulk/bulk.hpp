@@ -106,6 +106,10 @@ class Bulk {
     static Result<BulkRef> allocate(Space& space, std::span<const std::uint64_t> sizes,
                                     Access access);
 
+    // Memory of its own: peers may still want to read it when the last reference goes, and shall
+    // not find something else there then.
+    void retire() noexcept { retired_ = true; }
+
     std::uint64_t size() const noexcept { return size_; }  // bytes
     std::span<const Segment> segments() const noexcept { return segments_; }
     Access access() const noexcept { return access_; }
@@ -193,6 +197,7 @@ class Bulk {
     void* allocated_ = nullptr;  // of class allocator_, allocated_size_ bytes
     std::size_t allocated_size_ = 0;
     na::Class* allocator_ = nullptr;
+    bool retired_ = false;
 };
 
 // One reference to a descriptor.

@@ -107,6 +107,9 @@ void OverflowPool::give(Block* block, bool again) noexcept {
         const auto it = all_.find(block->data);
         surplus = std::move(it->second);
         all_.erase(it);
+        if (!again) {
+            surplus->bulk->retire();
+        }
         return;
     }
     free_bytes_ += block->size;

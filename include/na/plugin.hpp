@@ -363,6 +363,9 @@ class Domain {
     // The default is plain memory. Any thread.
     virtual void* allocate(std::size_t bytes);
     virtual void deallocate(void* memory, std::size_t bytes);
+    // The same for memory that a peer may still want to read: as far as the transport can see to
+    // that, it fails then, instead of finding what has come to the same addresses since.
+    virtual void retire(void* memory, std::size_t bytes) { deallocate(memory, bytes); }
 };
 
 struct OpenSpec {
@@ -402,7 +405,7 @@ class Plugin {
 };
 
 // Changes whenever anything in this header does.
-inline constexpr std::uint32_t kAbi = 6;
+inline constexpr std::uint32_t kAbi = 7;
 inline constexpr std::uint64_t kMagic = 0x31696261'6e6e6963;
 
 // What a plugin exports: a built-in one to na/plugin_table.cpp, a loadable module as

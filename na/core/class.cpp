@@ -228,17 +228,26 @@ void* Class::allocate_memory(std::size_t bytes) {
 }
 
 void Class::free_memory(void* memory, std::size_t bytes) noexcept {
-    if (memory == nullptr) {
-        return;
+    if (!free_plain(memory)) {
+        domain_->deallocate(memory, bytes);
     }
-    {
+}
+
+void Class::retire_memory(void* memory, std::size_t bytes) noexcept {
+    if (!free_plain(memory)) {
+        domain_->retire(memory, bytes);
+    }
+}
+
+bool Class::free_plain(void* memory) noexcept {
+    if (memory != nullptr) {
         const std::lock_guard guard(plain_mutex_);
-        if (plain_.erase(memory) != 0) {
-            std::free(memory);
-            return;
+        if (plain_.erase(memory) == 0) {
+            return false;
         }
     }
-    domain_->deallocate(memory, bytes);
+    std::free(memory);
+    return true;
 }
 
 Status Class::enter(Context& context) {

@@ -71,6 +71,8 @@ class Class {
     // std::bad_alloc.
     void* allocate_memory(std::size_t bytes);
     void free_memory(void* memory, std::size_t bytes) noexcept;
+    // The same where a peer may still want to read it: plugin::Domain::retire().
+    void retire_memory(void* memory, std::size_t bytes) noexcept;
 
     // Writes the counters of every context of the process to the log.
     static void dump_counters() noexcept;
@@ -89,6 +91,7 @@ class Class {
     }
 
  private:
+    bool free_plain(void* memory) noexcept;  // false: it is the plugin's
     friend class Context;
     friend class Memory;
     Class(std::unique_ptr<plugin::Domain> domain, std::string class_name, bool listen,

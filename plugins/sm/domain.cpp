@@ -260,4 +260,8 @@ void Domain::deallocate(void* memory, std::size_t) {
     allocations_.deallocate(memory);
 }
 
+void Domain::retire(void* memory, std::size_t) {
+    allocations_.retire(memory);
+}
+
 }  // namespace na::sm

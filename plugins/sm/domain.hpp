@@ -31,6 +31,7 @@ class Domain final : public plugin::Domain {
                                                           plugin::Sink& sink) override;
     void* allocate(std::size_t bytes) override;
     void deallocate(void* memory, std::size_t bytes) override;
+    void retire(void* memory, std::size_t bytes) override;
 
     const std::string& name() const noexcept { return name_; }
     bool listens() const noexcept { return listens_; }

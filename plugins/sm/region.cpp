@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include <fcntl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 
 #include "na/util/bytes.hpp"
@@ -263,18 +265,52 @@ void* Allocations::allocate(std::size_t bytes) {
     return base;
 }
 
-bool Allocations::deallocate(void* memory) {
-    std::map<std::uintptr_t, Allocation>::node_type node;
-    {
-        const std::lock_guard guard(mutex_);
-        const auto it = by_base_.find(number(memory));
-        if (it == by_base_.end()) {
-            return false;
-        }
-        by_id_.erase(it->second.id);
-        node = by_base_.extract(it);
+// The lock is held.
+Allocations::Node Allocations::take_out(void* memory) {
+    const auto it = by_base_.find(number(memory));
+    if (it == by_base_.end()) {
+        return {};
     }
+    by_id_.erase(it->second.id);
     generation_.fetch_add(1, std::memory_order_release);
+    return by_base_.extract(it);
+}
+
+bool Allocations::deallocate(void* memory) {
+    Node node;  // its memory goes outside the lock
+    const std::lock_guard guard(mutex_);
+    node = take_out(memory);
+    return !node.empty();
+}
+
+bool Allocations::retire(void* memory) noexcept {
+    // What goes, goes outside the lock.
+    Node node;
+    std::deque<Mapping> oldest;
+    const std::lock_guard guard(mutex_);
+    node = take_out(memory);
+    if (node.empty()) {
+        return false;
+    }
+    Mapping& addresses = node.mapped().memory.mapping;
+    const std::size_t bytes = addresses.bytes();
+    rlimit space{};
+    getrlimit(RLIMIT_AS, &space);
+    const std::size_t most = std::min<std::size_t>(kMostRetiredBytes, space.rlim_cur / 16);
+    try {
+        while (!retired_.empty() &&
+               (retired_.size() >= kMostRetired || retired_bytes_ + bytes > most)) {
+            oldest.push_back(std::move(retired_.front()));
+            retired_.pop_front();
+            retired_bytes_ -= oldest.back().bytes();
+        }
+        if (bytes <= most && addresses.vacate()) {
+            retired_.push_back(std::move(addresses));
+            retired_bytes_ += bytes;
+        }
+    } catch (const std::bad_alloc&) {
+        // The addresses go as well.
+    }
     return true;
 }
 

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -159,6 +160,10 @@ class Allocations {
     void* allocate(std::size_t bytes);  // null: impossible
     // False: not of this allocator.
     bool deallocate(void* memory);
+    // The same for memory that a peer may be about to read by its address (cross-memory attach):
+    // nothing else comes to that address for long, so that it fails to. The memory itself goes; of
+    // the addresses the oldest are given up beyond kMostRetired and kMostRetiredBytes.
+    bool retire(void* memory) noexcept;
 
     struct Place {
         std::uint64_t id;
@@ -184,9 +189,16 @@ class Allocations {
         std::uint64_t id;
         SharedMemory memory;
     };
+    using Node = std::map<std::uintptr_t, Allocation>::node_type;
+    Node take_out(void* memory);
+
+    static constexpr std::size_t kMostRetired = 4096;
+    static constexpr std::size_t kMostRetiredBytes = std::size_t{1} << 40;
     Random& random_;
     mutable std::mutex mutex_;
     std::map<std::uintptr_t, Allocation> by_base_;
+    std::deque<Mapping> retired_;  // oldest first; addresses without memory
+    std::size_t retired_bytes_ = 0;
     std::unordered_map<std::uint64_t, std::uintptr_t> by_id_;
     std::atomic<std::uint64_t> generation_{0};
 };

@@ -29,6 +29,11 @@ Mapping::~Mapping() {
     }
 }
 
+bool Mapping::vacate() noexcept {
+    return mmap(base_, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+                -1, 0) != MAP_FAILED;
+}
+
 Result<SharedMemory> make_shared_memory(std::size_t bytes, bool owner_writes) {
     SharedMemory made;
     // The name is for /proc/<pid>/maps only.

@@ -33,6 +33,9 @@ class Mapping {
         return reinterpret_cast<T*>(base() + offset);
     }
     explicit operator bool() const noexcept { return base_ != nullptr; }
+    // The memory goes, its addresses stay taken as long as this: who reads or writes there faults.
+    // False: not possible, nothing has happened.
+    bool vacate() noexcept;
 
  private:
     void* base_ = nullptr;

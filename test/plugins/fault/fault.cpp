@@ -421,6 +421,7 @@ class Domain final : public plugin::Domain {
     }
     void* allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
     void deallocate(void* memory, std::size_t bytes) override { inner_->deallocate(memory, bytes); }
+    void retire(void* memory, std::size_t bytes) override { inner_->retire(memory, bytes); }
 
  private:
     std::unique_ptr<plugin::Domain> inner_;

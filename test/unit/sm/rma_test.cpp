@@ -6,16 +6,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "unit/sm/node.hpp"
+#include "unit/sm/exchange.hpp"
 
 using namespace sm_test;
 
 namespace {
-
-struct NoAttach {
-    NoAttach() { setenv("NA_SM_CMA", "0", 1); }
-    ~NoAttach() { unsetenv("NA_SM_CMA"); }
-};
 
 std::vector<na::Segment> cut(std::byte* memory, std::size_t size, support::Random& random,
                              std::size_t pieces) {
@@ -290,6 +285,38 @@ TEST_CASE("rma: freed allocations leave the peers") {
     na::sm::Connection* c = peer.link(0).to(0);
     REQUIRE(c != nullptr);
     CHECK(settle([&] { return c->mapped[0].empty() && c->mapped[1].empty(); }, a, b));
+}
+
+TEST_CASE("rma: memory that was retired is not read, whatever comes after it") {
+    constexpr std::size_t kSize = 1 << 16;
+    Node a;
+    Node b;
+    exchange(a, b, {1}, Lane::unexpected);
+    std::vector<std::byte> here(kSize);
+    const auto local = a.region(here.data(), kSize);
+    std::vector<void*> allocated;
+    for (int i = 0; i < 8; ++i) {
+        void* memory = b.domain->allocate(kSize);
+        REQUIRE(memory != nullptr);
+        std::memset(memory, 1, kSize);
+        auto remote = b.region(memory, kSize);
+        const auto theirs = a.decode(*remote, kSize);
+        remote.reset();
+        b.domain->retire(memory, kSize);
+        allocated.push_back(b.domain->allocate(kSize));
+        REQUIRE(allocated.back() != nullptr);
+        std::memset(allocated.back(), 2, kSize);
+        TestOp op;
+        const Posted posted = a.transfer(op, OpKind::get, b.uri(), *local, 0, *theirs, 0, kSize);
+        if (posted.what != Posted::What::failed) {
+            REQUIRE(settle([&] { return op.done(); }, a, b));
+            CHECK(op.how.status != Status::success);
+        }
+        CHECK(std::count(here.begin(), here.end(), std::byte{2}) == 0);
+    }
+    for (void* memory : allocated) {
+        b.domain->deallocate(memory, kSize);
+    }
 }
 
 TEST_CASE("rma: cancel, and the end of the peer") {
