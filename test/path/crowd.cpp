@@ -19,26 +19,16 @@
 #include <unistd.h>
 
 #include "na/domain.hpp"
+#include "resident.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
+using path_test::resident_kib;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPerProcess = 50;
 constexpr auto kPatience = 60s;
-
-long resident_kib() {
-    long pages = 0;
-    long resident = 0;
-    if (std::FILE* f = std::fopen("/proc/self/statm", "r")) {
-        if (std::fscanf(f, "%ld %ld", &pages, &resident) != 2) {
-            resident = 0;
-        }
-        std::fclose(f);
-    }
-    return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
 
 double us(Clock::duration d) {
     return std::chrono::duration<double, std::micro>(d).count();

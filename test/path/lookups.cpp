@@ -8,25 +8,14 @@
 #include <string>
 #include <vector>
 
-#include <unistd.h>
-
 #include "na.h"
+#include "resident.hpp"
 
 namespace {
 
-constexpr int kSkip = 77;
+using path_test::resident_kib;
 
-long resident_kib() {
-    long pages = 0;
-    long resident = 0;
-    if (std::FILE* f = std::fopen("/proc/self/statm", "r")) {
-        if (std::fscanf(f, "%ld %ld", &pages, &resident) != 2) {
-            resident = 0;
-        }
-        std::fclose(f);
-    }
-    return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
+constexpr int kSkip = 77;
 
 double us_since(std::chrono::steady_clock::time_point begin) {
     return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
