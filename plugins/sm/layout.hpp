@@ -166,6 +166,8 @@ constexpr std::size_t Geometry::region_bytes() const noexcept {
 // --- pages of a context
 // ----------------------------------------------------------------------------------------------
 
+// What is not named here is 0, and a field that is added must mean by 0 what it was before there
+// was one: builds of the same layout version that do not know it leave it so.
 struct alignas(64) StatusPage {
     std::uint32_t version;
     std::uint32_t pid;

@@ -49,7 +49,8 @@ Connection::Step Connection::take_inline(const Head& head) noexcept {
     }
     const std::uint32_t lines = size <= kLineBytes ? 1 : lines_for(sizeof(Head) + size);
     if (lines > 1 && !rx_.ready(lines)) [[unlikely]] {
-        // The others follow within nanoseconds, or never.
+        // An older build writes the first line first: the others follow within nanoseconds, unless
+        // it was stopped in between.
         for (int i = 0; i < 64 && !rx_.ready(lines); ++i) {
             util::cpu_relax();
         }

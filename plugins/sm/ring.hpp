@@ -12,9 +12,10 @@
 //  - Consumer and producer each keep their positions in private memory; what lies in the shared
 //  lines is a copy for the
 //    other side.
-// A message takes whole lines and starts with a Head. Its lines become valid one by one: the
-// consumer watches the first and takes the message when it saw all of them, so that a producer that
-// dies in between loses its message only.
+// A message takes whole lines and starts with a Head. Its first line is written last, so that the
+// others are valid when the consumer, who watches that one, sees it; a producer that dies in
+// between loses its message only. The consumer looks at the others nevertheless: peers may write
+// anything, and those of older builds write the first line first.
 #pragma once
 
 #include <cstring>
@@ -162,8 +163,8 @@ class Consumer {
 
     // Whether the first line of a message is there.
     bool ready() const noexcept { return valid(tail_); }
-    // Whether all of its lines are. They come within nanoseconds of the first unless the producer
-    // was stopped in between.
+    // Whether the others are there as well, as they are unless the producer is an older build, or
+    // none of ours.
     bool ready(std::uint32_t lines) const noexcept {
         for (std::uint32_t i = 1; i < lines; ++i) {
             if (!valid(tail_ + i)) {
