@@ -108,6 +108,7 @@ class Context final : public plugin::Context {
     void end_copies(Connection& connection, Status why, bool complete) noexcept;
 
  private:
+    friend struct ContextProbe;  // unit tests
     static constexpr std::uint32_t kHot = 4;
     static constexpr unsigned kBudget =
         32;  // messages of one ring before the others get their turn

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <poll.h>
 #include <catch2/catch.hpp>
 
+#include "support/options.hpp"
 #include "unit/sm/node.hpp"
 
 namespace sm_test {
@@ -56,6 +59,35 @@ inline void exchange(Node& a, Node& b, const std::vector<std::size_t>& sizes, La
         REQUIRE(ops[i]->how.status == Status::success);
     }
     b->messages.clear();
+}
+
+// Messages to one server in bursts, now of this client, now of that one: with more clients than hot
+// rings these go cold and hot all the time. All arrive, in order.
+inline void take_turns(Node& server, const std::vector<std::unique_ptr<Node>>& clients) {
+    support::Random random(support::options().seed);
+    TestOp op;
+    std::vector<std::uint32_t> sent(clients.size());
+    std::map<std::string, std::uint32_t> got;
+    std::uint32_t total = 0;
+    for (int round = 0; round < 3000; ++round) {
+        const std::size_t i = random.below(clients.size());
+        for (std::uint64_t n = random.below(5); n != 0; --n) {
+            if (clients[i]
+                    ->try_send(op, server.uri(), Lane::unexpected, sent[i], "hello", 5)
+                    .what == Posted::What::done) {
+                ++sent[i];
+                ++total;
+            }
+        }
+        clients[i]->poll();
+        for (std::uint64_t n = random.below(200); n != 0; --n) {
+            server.poll();
+        }
+    }
+    REQUIRE(settle([&] { return server->messages.size() == total; }, server));
+    for (const Message& m : server->messages) {
+        REQUIRE(m.tag == got[m.source]++);
+    }
 }
 
 }  // namespace sm_test

@@ -483,30 +483,7 @@ TEST_CASE("message: more peers than hot rings, and rings go cold and hot") {
     for (int i = 0; i < 40; ++i) {
         clients.push_back(std::make_unique<Node>());
     }
-    support::Random random(support::options().seed);
-    TestOp op;
-    std::vector<std::uint32_t> sent(clients.size());
-    std::map<std::string, std::uint32_t> got;
-    std::uint32_t total = 0;
-    for (int round = 0; round < 3000; ++round) {
-        const std::size_t i = random.below(clients.size());
-        for (std::uint64_t n = random.below(5); n != 0; --n) {
-            if (clients[i]
-                    ->try_send(op, server.uri(), Lane::unexpected, sent[i], "hello", 5)
-                    .what == Posted::What::done) {
-                ++sent[i];
-                ++total;
-            }
-        }
-        clients[i]->poll();
-        for (std::uint64_t n = random.below(200); n != 0; --n) {
-            server.poll();
-        }
-    }
-    REQUIRE(settle([&] { return server->messages.size() == total; }, server));
-    for (const Message& m : server->messages) {
-        REQUIRE(m.tag == got[m.source]++);
-    }
+    take_turns(server, clients);
     CHECK(server->lost.empty());
 }
 
