@@ -253,6 +253,11 @@ class Sink {
     // context as its target or source. The peer's other operations go on.
     virtual void context_lost(Peer& peer, std::uint8_t context, Status why) = 0;
 
+    // Whether the core holds anything that peer_lost() would end. Also inside a post, which does
+    // not count itself. A transport that finds out in a post that a connection never came to be,
+    // and on which nothing waits, may make another one instead of reporting the peer's end.
+    virtual bool awaited(Peer&) { return true; }
+
     // Something malformed came in and was dropped: counted, logged at level warning with `what` (a
     // literal).
     virtual void dropped(const char* what) = 0;

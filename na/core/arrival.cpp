@@ -171,6 +171,11 @@ void Context::context_lost(plugin::Peer& peer, std::uint8_t context, Status why)
     match_.fail_peer(address, why, context);
 }
 
+bool Context::awaited(plugin::Peer& peer) {
+    const Address& address = *Address::of(peer);
+    return retry_.holds(address) || outbox_.holds(address) || match_.awaits(address);
+}
+
 void Context::dropped(const char* what) {
     counters_.dropped.add();
     NA_LOG_WARNING(msg, "dropped {}", what);

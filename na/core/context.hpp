@@ -165,6 +165,7 @@ class Context final : public plugin::Sink {
     void release(plugin::Peer& peer) override;
     void peer_lost(plugin::Peer& peer, Status why) override;
     void context_lost(plugin::Peer& peer, std::uint8_t context, Status why) override;
+    bool awaited(plugin::Peer& peer) override;
     void dropped(const char* what) override;
 
  private:

@@ -134,6 +134,18 @@ void MatchQueue::cancel(Operation& op) noexcept {
     end_(context_, op, Outcome{.status = Status::canceled});
 }
 
+bool MatchQueue::awaits(const Address& peer) noexcept {
+    for (std::size_t i = 0; expected_count_ != 0 && i < bucket_count_; ++i) {
+        Receives& receives = buckets_[i].receives;
+        for (Operation* op = receives.front(); op != nullptr; op = receives.next(*op)) {
+            if (op->address_ == &peer) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 void MatchQueue::fail_peer(Address& peer, Status why,
                            std::optional<std::uint8_t> context) noexcept {
     if (expected_count_ == 0) {

@@ -107,6 +107,8 @@ class MatchQueue {
                     bool whole = true) noexcept;
     void finish(Landing& landing, Status status) noexcept;
 
+    // Whether there are expected receives from this peer.
+    bool awaits(const Address& peer) noexcept;
     // Ends the expected receives from this peer, or from one of its contexts.
     void fail_peer(Address& peer, Status why, std::optional<std::uint8_t> context = {}) noexcept;
 

@@ -138,6 +138,12 @@ void Outbox::remove(Operation& op) noexcept {
     }
 }
 
+bool Outbox::holds(const Address& peer) const noexcept {
+    return std::any_of(destinations_.begin(),
+                       destinations_.begin() + static_cast<std::ptrdiff_t>(used_),
+                       [&](const Destination& to) { return to.address == &peer && to.count != 0; });
+}
+
 void Outbox::fail(const Address& peer, Status why, std::optional<std::uint8_t> context) noexcept {
     for (std::size_t i = 0; i < used_; ++i) {
         Destination& to = destinations_[i];

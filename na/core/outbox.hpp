@@ -63,6 +63,8 @@ class Outbox {
     void remove(Operation& op) noexcept;
     // In state bundled: it leaves with the others, but nobody waits for that.
     void forget(Operation& op) noexcept;
+    // Whether anything waits for the peer.
+    bool holds(const Address& peer) const noexcept;
     // Ends what waits for the peer, or for one of its contexts.
     void fail(const Address& peer, Status why, std::optional<std::uint8_t> context = {}) noexcept;
 

@@ -27,6 +27,11 @@ class RetryQueue {
     bool blocks(const Operation& op) const noexcept {
         return count_ != 0 && queues_.contains(target_of(op));
     }
+    // Whether anything to the peer waits.
+    bool holds(const Address& peer) const noexcept {
+        const auto first = queues_.lower_bound(Target{&peer, 0});
+        return first != queues_.end() && first->first.peer == &peer;
+    }
     // False: out of memory, not queued.
     bool push(Operation& op) noexcept;
     void remove(Operation& op) noexcept;

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <new>
 
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "na/util/log.hpp"
@@ -13,6 +14,33 @@
 namespace na::sm {
 
 using plugin::Posted;
+
+Connection* Context::reach(Peer& peer, std::uint8_t target, Posted& answer) noexcept {
+    Connection* c = peer.link(id_).to(target);
+    if (c != nullptr && !c->answered && replace_unanswered(peer, *c)) [[unlikely]] {
+        c = peer.link(id_).to(target);
+    }
+    if (c == nullptr) {
+        answer = connect(peer, target, c);
+    }
+    return c;
+}
+
+// A process that dies closes its listening socket last: what is sent to it in that moment makes a
+// connection that nobody ever takes up, and its name may have a new owner before we look at our
+// sockets. What has been sent over such a connection nobody has seen; if nothing waits for an
+// answer to it, it goes in silence, and what is posted now reaches the new owner.
+bool Context::replace_unanswered(Peer& peer, Connection& c) noexcept {
+    if (!c.outgoing || c.state != Connection::State::open || !c.hung_up() || c.rx().ready() ||
+        in_use(c) || sink_.awaited(peer)) {
+        return false;
+    }
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, c.socket.get(), nullptr);
+    c.silent = true;
+    c.become(Connection::State::closed);
+    bury(c);
+    return true;
+}
 
 Posted Context::connect(Peer& peer, std::uint8_t target, Connection*& made) noexcept {
     try {

@@ -80,7 +80,8 @@ void Connection::change_busy(std::size_t lane, std::uint32_t by) noexcept {
 
 void Connection::limit_inject() noexcept {
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        inject_below_[lane] = state == State::open && lane_busy_[lane] == 0
+        // Before there is an answer send() is to look first whether there will be one.
+        inject_below_[lane] = state == State::open && answered && lane_busy_[lane] == 0
                                   ? std::min(kInlineBytes, peer_max_[lane]) + 1
                                   : 0;
     }
@@ -94,12 +95,16 @@ bool Connection::peer_exists() noexcept {
     if (now - seen_alive_ < kFresh) {
         return true;
     }
-    pollfd p{.fd = socket.get(), .events = 0, .revents = 0};
-    if (state != State::open || (::poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR)) != 0)) {
+    if (state != State::open || hung_up()) {
         return false;
     }
     seen_alive_ = now;
     return true;
+}
+
+bool Connection::hung_up() const noexcept {
+    pollfd p{.fd = socket.get(), .events = 0, .revents = 0};
+    return ::poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR)) != 0;
 }
 
 void Connection::complete(Op& op, Status status) noexcept {

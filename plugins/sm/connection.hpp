@@ -143,6 +143,8 @@ class Connection {
     // The process at the other end exists as of a millisecond ago: its number cannot have been
     // given to another.
     bool peer_exists() noexcept;
+    // The peer has let go of the socket, or never took it up. A system call.
+    bool hung_up() const noexcept;
 
     // --- memory of the peer's allocator (rma_shared.cpp) ---
     struct Mapped {

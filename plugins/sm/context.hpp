@@ -188,6 +188,9 @@ class Context final : public plugin::Context {
     static bool owns(const std::string& name, std::uint8_t context, pid_t process) noexcept;
 
     // connect.cpp
+    // The connection to a context of the peer, made where there is none. Null: `answer` says why.
+    Connection* reach(Peer& peer, std::uint8_t target, plugin::Posted& answer) noexcept;
+    bool replace_unanswered(Peer& peer, Connection& connection) noexcept;
     plugin::Posted connect(Peer& peer, std::uint8_t target, Connection*& made) noexcept;
     plugin::Posted try_connect(Peer& peer, std::uint8_t target, Connection*& made);
     Connection& enter(std::unique_ptr<Connection> connection);

@@ -70,14 +70,9 @@ Posted Context::send(Op& op) {
 }
 
 Posted Context::send_other(Op& op) noexcept {
-    Connection* c = static_cast<Peer*>(op.peer)->link(id_).to(op.target_id);
-    if (c == nullptr) {
-        const Posted answer = connect(static_cast<Peer&>(*op.peer), op.target_id, c);
-        if (c == nullptr) {
-            return answer;
-        }
-    }
-    return c->send(op);
+    Posted answer = Posted::again();
+    Connection* c = reach(static_cast<Peer&>(*op.peer), op.target_id, answer);
+    return c == nullptr ? answer : c->send(op);
 }
 
 Posted Connection::send(Op& op) noexcept {

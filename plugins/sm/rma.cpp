@@ -45,12 +45,10 @@ Posted Context::transfer(Op& op) noexcept {
         const Status status = copy_self(op);
         return ok(status) ? Posted::done() : Posted::failed(status);
     }
-    Connection* c = peer.link(id_).to(op.target_id);
+    Posted answer = Posted::again();
+    Connection* c = reach(peer, op.target_id, answer);
     if (c == nullptr) {
-        const Posted answer = connect(peer, op.target_id, c);
-        if (c == nullptr) {
-            return answer;
-        }
+        return answer;
     }
     if (c->state != Connection::State::open) {
         return Posted::failed(c->why);

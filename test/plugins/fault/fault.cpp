@@ -351,6 +351,7 @@ class Context final : public plugin::Context, private plugin::Sink {
             lost_later(peer, context, why);
         }
     }
+    bool awaited(plugin::Peer& peer) override { return !events_.empty() || core_.awaited(peer); }
     void lost_later(plugin::Peer& peer, std::optional<std::uint8_t> context, Status why) {
         // After the messages of it that are held back. By its identity, so that it lives until
         // then.

@@ -230,12 +230,17 @@ TEST_CASE("held messages survive growth", "[match_queue]") {
 TEST_CASE("a lost peer ends its receives only", "[match_queue]") {
     Fixture f;
     TestOp from_x(f), from_y(f), any(f), written(f);
+    CHECK_FALSE(f.queue.awaits(*f.x));
     f.post_expected(from_x, f.x.get(), 1);
+    CHECK(f.queue.awaits(*f.x));
+    CHECK_FALSE(f.queue.awaits(*f.y));
     f.post_expected(from_y, f.y.get(), 1);
     f.post_expected(written, f.x.get(), 2);
     f.post(any);
     Landing* landing = f.begin(f.x.get(), 2, 8, Lane::expected);
     f.queue.fail_peer(*f.x, Status::hostunreach);
+    CHECK_FALSE(f.queue.awaits(*f.x));
+    CHECK(f.queue.awaits(*f.y));
     REQUIRE(from_x.outcomes.size() == 1);
     CHECK(from_x.outcomes[0].status == Status::hostunreach);
     CHECK(from_y.outcomes.empty());

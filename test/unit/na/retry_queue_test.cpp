@@ -47,6 +47,8 @@ TEST_CASE("a retry queue is a FIFO per context of a peer", "[retry_queue]") {
     CHECK_FALSE(q.blocks(y.get(), 0));
     CHECK(q.blocks(*c));
     CHECK_FALSE(q.blocks(*d));
+    CHECK(q.holds(*x));
+    CHECK_FALSE(q.holds(*y));
     REQUIRE(q.push(*b));
     REQUIRE(q.push(*c));
     REQUIRE(q.push(*d));
@@ -119,6 +121,8 @@ TEST_CASE("a retry queue is a FIFO per context of a peer", "[retry_queue]") {
     CHECK(q.pop(x.get()) == &*a);
     CHECK(q.pop(x.get()) == &*c);
     CHECK(q.pop(x.get()) == nullptr);
+    CHECK_FALSE(q.holds(*x));
+    CHECK(q.holds(*y));
     CHECK(q.pop_any() == &*d);
     CHECK(q.empty());
 

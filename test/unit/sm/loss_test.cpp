@@ -6,8 +6,8 @@
 #include <catch2/catch.hpp>
 
 #include "support/two_process.hpp"
+#include "unit/sm/exchange.hpp"
 #include "unit/sm/fake_peer.hpp"
-#include "unit/sm/node.hpp"
 
 using namespace sm_test;
 using namespace na::sm;
@@ -67,6 +67,53 @@ TEST_CASE("loss: a context of a peer goes, the others stay") {
     b.contexts.clear();
     REQUIRE(settle([&] { return !a->lost.empty(); }, a));
     CHECK(a->contexts_lost.size() == 1);
+}
+
+// As of a process that is killed: its listening socket goes last.
+TEST_CASE("loss: a connection that nobody took up is replaced, if nothing waits for it") {
+    const std::string name = "loss-" + std::to_string(getpid());
+    auto dying = bind_socket(socket_name(name, 0), 8);
+    REQUIRE(dying);
+    Node a;
+    const std::string uri = "sm://" + name;
+    TestOp op;
+    REQUIRE(a.try_send(op, uri, Lane::expected, 1, "lost", 4).what == Posted::What::done);
+    a.poll();
+    dying->reset();
+    na::plugin::OpenSpec successor = kDefaults;
+    successor.host = name;
+    Node b(successor);
+    SECTION("a message") {
+        REQUIRE(a.try_send(op, uri, Lane::unexpected, 2, "hello", 5).what == Posted::What::done);
+        REQUIRE(settle([&] { return !b->messages.empty(); }, a, b));
+        REQUIRE(b->messages.size() == 1);
+        CHECK(b->messages.front().tag == 2);
+        CHECK(a->lost.empty());
+        CHECK(a->stat("sm_lost") == 0);
+        exchange(b, a, {1, 4000}, Lane::expected);
+    }
+    SECTION("a get") {
+        std::vector<std::byte> there(100, std::byte{7});
+        std::vector<std::byte> here(100);
+        const auto remote = b.region(there.data(), there.size());
+        const auto local = a.region(here.data(), here.size());
+        const auto theirs = a.decode(*remote, there.size());
+        REQUIRE(a.transfer(op, OpKind::get, uri, *local, 0, *theirs, 0, 100).what !=
+                Posted::What::failed);
+        REQUIRE(settle([&] { return op.done(); }, a, b));
+        CHECK(op.how.status == Status::success);
+        CHECK(here == there);
+        CHECK(a->lost.empty());
+    }
+    SECTION("the core waits for something") {
+        a->awaits = true;
+        REQUIRE(a.try_send(op, uri, Lane::unexpected, 2, "hello", 5).what == Posted::What::done);
+        REQUIRE(settle([&] { return !a->lost.empty(); }, a, b));
+        CHECK(a->lost.front().first == uri);
+        CHECK(b->messages.empty());
+        b->messages.clear();
+        exchange(a, b, {1}, Lane::unexpected);
+    }
 }
 
 TEST_CASE("loss: one of two connections with the same context") {

@@ -79,6 +79,7 @@ class TestContext final : public na::plugin::Sink {
     void context_lost(na::plugin::Peer& peer, std::uint8_t context, Status) override {
         contexts_lost.emplace_back(peer.uri(), context);
     }
+    bool awaited(na::plugin::Peer&) override { return awaits; }
     void dropped(const char* what) override { complaints.emplace_back(what); }
 
     std::size_t poll() { return plugin->progress(); }
@@ -90,6 +91,7 @@ class TestContext final : public na::plugin::Sink {
     std::vector<std::pair<std::string, unsigned>> contexts_lost;
     std::vector<std::string> complaints;
     bool refuse = false;  // arrive() answers null
+    bool awaits = false;  // what awaited() answers
     std::function<void()> on_arrive;
     bool skip_data = false;  // arrive() gives no memory
     int landing = 0;
