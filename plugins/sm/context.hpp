@@ -227,6 +227,7 @@ class Context final : public plugin::Context {
     // The fast path.
     std::uint32_t countdown_ = 1;  // polls until the clock is read
     std::uint32_t chores_ = 0;
+    std::uint32_t pauses_ = 0;  // polls that pause if they find nothing
     ReadyMap* ready_ = nullptr;
     Hot* hot_end_ = hot_;
     Hot hot_[kHot] = {};

@@ -5,6 +5,7 @@
 
 #include <time.h>
 
+#include "na/util/lock.hpp"
 #include "plugins/sm/context.hpp"
 #include "plugins/sm/receive_ready.hpp"
 
@@ -25,6 +26,10 @@ constexpr std::uint32_t kSweepStep = 64;
 constexpr std::uint32_t kIdlePolls = 64;
 // One that had nothing for so many is not polled any more.
 constexpr std::uint32_t kColdPolls = 1 << 14;
+// Polls that find nothing after one that has found something, and pause: each look at a line takes
+// it from the peer that is about to write there, and the next message seldom comes at once. Beyond
+// that whoever polls this context may have others to poll.
+constexpr std::uint32_t kPauses = 16;
 // Looks, kClockInterval apart at least, after which a ring that was cooled is looked at once more.
 constexpr std::uint8_t kCooling = 2;
 
@@ -37,15 +42,21 @@ std::size_t Context::progress() {
         return full_poll();
     }
     for (Hot* hot = hot_; hot < hot_end_; ++hot) {
+        Consumer::ask_for_next(hot->word);
         if (hot->word->load(std::memory_order_acquire) == hot->expected) {
             return busy_poll(hot);
         }
+    }
+    if (pauses_ != 0) {
+        --pauses_;
+        util::cpu_relax();
     }
     return ready_->summary.load(std::memory_order_relaxed) == 0 ? 0 : full_poll();
 }
 
 // `from` has something.
 std::size_t Context::busy_poll(Hot* from) noexcept {
+    pauses_ = kPauses;
     std::size_t events = receive_from(*from);
     if (++from < hot_end_) [[unlikely]] {
         events += receive_hot(from);
