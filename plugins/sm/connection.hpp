@@ -70,6 +70,14 @@ class Connection {
         std::uint32_t expected;
     };
     std::size_t receive_ready(unsigned budget, Watch& watch) noexcept;
+    // What to ask for with each look at Watch::word: where the messages that receive_ready() took
+    // were of several lines, the line behind, too. Then the second one comes at the same time as
+    // the first, and not after it. Otherwise the same line only: the other would be taken from a
+    // producer who has it already. (Behind the last line lies something else, which asking for
+    // does not touch.)
+    const void* with(const Watch& watch) const noexcept {
+        return reinterpret_cast<const std::byte*>(watch.word) + several_ * sizeof(Line);
+    }
 
     // --- notice (notify.cpp) ---
     // After something was published: tells the peer, if it does not look by itself.
@@ -233,7 +241,8 @@ class Connection {
     const char* bad_ = nullptr;                 // what take() found wrong
     std::uint32_t buffers_taken_ = 0;           // since credit was last given for them
     bool stalled_ = false;
-    std::uint32_t half_ = 0;  // lines of the message at the front, where not all have come
+    std::uint32_t several_ = 0;  // 1: receive_ready() took a message of several lines
+    std::uint32_t half_ = 0;     // lines of the message at the front, where not all have come
 
     const std::atomic<std::uint32_t>* peer_sleep_;
     bool peer_sleepless_ = false;  // StatusPage::sleepless

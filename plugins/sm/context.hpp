@@ -82,6 +82,7 @@ class Context final : public plugin::Context {
             Hot& hot = hot_[connection.hot_index];
             hot.word = next.word;
             hot.expected = next.expected;
+            hot.with = connection.with(next);
         }
     }
     // pump() has something to do.
@@ -112,6 +113,10 @@ class Context final : public plugin::Context {
     static constexpr std::uint32_t kHot = 4;
     static constexpr unsigned kBudget =
         32;  // messages of one ring before the others get their turn
+    // Polls that find nothing after one that has found something, and pause: each look at a line
+    // takes it from the peer that is about to write there, and the next message seldom comes at
+    // once. Beyond that whoever polls this context may have others to poll.
+    static constexpr std::uint32_t kPauses = 16;
     static constexpr std::size_t kMaxGreetings = 128;
     static constexpr std::size_t kMaxOrphans = 64;
     enum Chore : std::uint32_t { kArmed = 1, kWork = 2, kCopies = 4, kDying = 8, kRefused = 16 };
@@ -120,6 +125,7 @@ class Context final : public plugin::Context {
         const std::atomic<std::uint32_t>* word;
         std::uint32_t expected;
         std::uint32_t used;  // polls() when it last had something
+        const void* with;    // Connection::with()
         Connection* connection;
     };
     struct Greeting {

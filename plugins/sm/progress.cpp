@@ -26,10 +26,6 @@ constexpr std::uint32_t kSweepStep = 64;
 constexpr std::uint32_t kIdlePolls = 64;
 // One that had nothing for so many is not polled any more.
 constexpr std::uint32_t kColdPolls = 1 << 14;
-// Polls that find nothing after one that has found something, and pause: each look at a line takes
-// it from the peer that is about to write there, and the next message seldom comes at once. Beyond
-// that whoever polls this context may have others to poll.
-constexpr std::uint32_t kPauses = 16;
 // Looks, kClockInterval apart at least, after which a ring that was cooled is looked at once more.
 constexpr std::uint8_t kCooling = 2;
 
@@ -41,15 +37,17 @@ std::size_t Context::progress() {
     if (--countdown_ == 0 || chores_ != 0) [[unlikely]] {
         return full_poll();
     }
-    for (Hot* hot = hot_; hot < hot_end_; ++hot) {
-        Consumer::ask_for_next(hot->word);
-        if (hot->word->load(std::memory_order_acquire) == hot->expected) {
-            return busy_poll(hot);
+    if (Hot* hot = hot_; hot < hot_end_) {
+        do {
+            __builtin_prefetch(hot->with);
+            if (hot->word->load(std::memory_order_acquire) == hot->expected) {
+                return busy_poll(hot);
+            }
+        } while (++hot < hot_end_);
+        if (pauses_ != 0) {
+            --pauses_;
+            util::cpu_relax();
         }
-    }
-    if (pauses_ != 0) {
-        --pauses_;
-        util::cpu_relax();
     }
     return ready_->summary.load(std::memory_order_relaxed) == 0 ? 0 : full_poll();
 }
@@ -107,6 +105,7 @@ inline std::size_t Context::receive_from(Hot& hot) noexcept {
     }
     hot.word = watch.word;
     hot.expected = watch.expected;
+    hot.with = c.with(watch);
     hot.used = polls();
     return n;
 }
@@ -175,7 +174,7 @@ void Context::heat(Connection& c) noexcept {
         cool(*oldest->connection);
     }
     c.hot_index = static_cast<std::int8_t>(hot_end_ - hot_);
-    *hot_end_++ = {c.rx().word(), c.rx().expected(), now_polls, &c};
+    *hot_end_++ = {c.rx().word(), c.rx().expected(), now_polls, c.rx().word(), &c};
     c.rx().set_hot(true);
 }
 

@@ -59,6 +59,7 @@ Connection::Step Connection::take_inline(const Head& head) noexcept {
             return Step::later;
         }
     }
+    several_ = lines > 1 ? 1 : 0;
     const auto lane = static_cast<Lane>(head.aux);
     if (size > context.max_message(lane)) [[unlikely]] {
         context.sink().dropped("a message longer than this class takes");

@@ -176,14 +176,6 @@ class Consumer {
     // What poll loops watch: the word, and the value that means ready().
     const std::atomic<std::uint32_t>* word() const noexcept { return &at(tail_).sequence; }
     std::uint32_t expected() const noexcept { return lap(tail_); }
-    // With each look at word(): the line behind is asked for, too. Where a message takes both, the
-    // second one comes at the same time as the first, and not after it. (Behind the last line lies
-    // something else, which asking for does not touch.)
-    static void ask_for_next(const std::atomic<std::uint32_t>* word) noexcept {
-        __builtin_prefetch(reinterpret_cast<const std::byte*>(word) - offsetof(Line, sequence) +
-                           sizeof(Line));
-    }
-
     // Copies the front of the first line: the one load of these bytes.
     template <typename T>
     T front(std::size_t offset = 0) const noexcept {
