@@ -313,13 +313,7 @@ std::uint32_t Context::poll_with_care() noexcept {
     if (sm_ != nullptr) {
         sm_->na().poll();
     }
-    if (!threaded_) {
-        attention_ = sm_ != nullptr || waiter_.armed();
-    }
-    std::uint32_t due = done_.count();
-    if (bulk_->runnable() || !work_.empty()) [[unlikely]] {
-        due = work_off();
-    }
+    const std::uint32_t due = work_off();
     if (due != 0) {
         settle();
     }
@@ -332,6 +326,9 @@ std::uint32_t Context::work_off() noexcept {
     }
     if (!work_.empty()) {
         run_work();
+    }
+    if (!threaded_) {
+        attention_ = sm_ != nullptr || waiter_.armed() || !work_.empty() || bulk_->runnable();
     }
     return done_.count();
 }

@@ -78,7 +78,7 @@ class Context {
     // progress will call work.run soon, after a poll, under no lock. Any thread, inside handlers
     // too.
     void defer(Completion& work) noexcept {
-        work_.push(work);
+        push_work(work);
         announce();
     }
 
@@ -94,9 +94,7 @@ class Context {
         if (timeout_ms != 0) {
             return progress_slowly(timeout_ms);
         }
-        const std::uint32_t due = poll();
-        leave();
-        return due != 0 ? na::Status::success : na::Status::timeout;
+        return poll_once() != 0 ? na::Status::success : na::Status::timeout;
     }
     // The same, but also as soon as over() is true; whoever makes it so calls wake() afterwards.
     template <typename Over>
@@ -113,11 +111,16 @@ class Context {
         if (attention_) [[unlikely]] {
             return poll_with_care();
         }
-        only_->poll();
-        if (bulk_->runnable() || !work_.empty()) [[unlikely]] {
-            return work_off();
+        return poll_only();
+    }
+    // The same for who stops polling.
+    [[gnu::always_inline]] std::uint32_t poll_once() noexcept {
+        if (attention_) [[unlikely]] {
+            const std::uint32_t due = poll_with_care();
+            leave();
+            return due;
         }
-        return done_.count();
+        return poll_only();  // without threads there is nobody to leave it to
     }
     void leave() noexcept {
         if (threaded_) [[unlikely]] {
@@ -129,30 +132,20 @@ class Context {
     // Runs up to max_count callbacks, waiting for the first; answers success, or timeout (none
     // ran). `count` also counts a callback that throws, and is right then, too.
     na::Status trigger(unsigned timeout_ms, unsigned max_count, unsigned& count) {
-        if (max_count == 0) [[unlikely]] {
-            count = 0;
-            return na::Status::success;
-        }
         // Without threads nobody could add anything while this one waits.
-        if (timeout_ms != 0 && threaded_ && done_.empty()) [[unlikely]] {
-            await_callback(timeout_ms);
-        }
-        if (gathers_) [[unlikely]] {
-            return trigger_gathering(max_count, count);
-        }
-        if (!threaded_) [[likely]] {
+        if (!threaded_ && !gathers_) [[likely]] {
             Ran ran(count);
-            do {
+            while (ran.number < max_count) {
                 auto* due = static_cast<Completion*>(done_.pop_alone());
                 if (due == nullptr) {
                     break;
                 }
                 ++ran.number;
                 due->run(*due);
-            } while (ran.number < max_count);
-            return ran.number == 0 ? na::Status::timeout : na::Status::success;
+            }
+            return ran.number == 0 && max_count != 0 ? na::Status::timeout : na::Status::success;
         }
-        return trigger_together(max_count, count);
+        return trigger_otherwise(timeout_ms, max_count, count);
     }
     std::uint32_t callbacks_due() const noexcept { return done_.count(); }
     // For who runs callbacks elsewhere than in trigger(): the next one, to be run exactly once by
@@ -195,7 +188,10 @@ class Context {
     };
     // As complete() and defer() for handlers: whoever polls or posts calls settle() afterwards.
     void push_done(Completion& completion) noexcept { done_.push(completion); }
-    void push_work(Completion& work) noexcept { work_.push(work); }
+    void push_work(Completion& work) noexcept {
+        work_.push(work);
+        attend();
+    }
     void settle() noexcept {
         if (threaded_ && (!done_.empty() || !work_.empty())) {
             announce();
@@ -203,9 +199,24 @@ class Context {
     }
     void await_callback(unsigned timeout_ms);
     void announce() noexcept;  // somebody who sleeps has to look
+    // The next poll, or the one that is under way, looks at everything. With threads they always
+    // do.
+    void attend() noexcept {
+        if (!threaded_) {
+            attention_ = true;
+        }
+    }
     na::Status progress_slowly(unsigned timeout_ms) noexcept;
     std::uint32_t poll_with_care() noexcept;
+    [[gnu::always_inline]] std::uint32_t poll_only() noexcept {
+        // What was queued without an event is for the next poll.
+        if (only_->poll() != 0 && attention_) [[unlikely]] {
+            return work_off();
+        }
+        return done_.count();
+    }
     std::uint32_t work_off() noexcept;
+    na::Status trigger_otherwise(unsigned timeout_ms, unsigned max_count, unsigned& count);
     na::Status trigger_gathering(unsigned max_count, unsigned& count);
     na::Status trigger_together(unsigned max_count, unsigned& count);
     bool run_work() noexcept;
@@ -232,9 +243,9 @@ class Context {
     Class& cls_;
     const std::uint8_t id_;
     const bool threaded_;
-    // A poll has to look at more than one transport and what is queued here: always where threads
-    // share the class, or there are two transports; else after somebody may have slept. Written by
-    // the one thread only, where it is not always true.
+    // A poll has to look at more than one transport: always where threads share the class, or there
+    // are two transports; else after somebody may have slept, and when something was queued here or
+    // in bulk_. Written by the one thread only, where it is not always true.
     bool attention_ = true;
     bool entered_ = false;
     na::CompletionQueue done_;
@@ -276,6 +287,20 @@ inline void Handle::defer(Run what) noexcept {
 inline void Handle::finish(Run what) noexcept {
     run = what;
     info_.context->push_done(*this);
+}
+
+// The request is complete. The references are the user's, who destroys the handle, and that of
+// dispatch().
+inline void Handle::arrived() noexcept {
+    refs_.store(kUserRef + kLibraryRef, std::memory_order_relaxed);
+    hand_on();
+}
+
+// The same where the two references are there already, perhaps with more of the program's.
+inline void Handle::hand_on() noexcept {
+    answer_owed_.store(!one_way_, std::memory_order_relaxed);
+    stage_.store(Stage::received, std::memory_order_release);
+    finish(&Handle::dispatch);
 }
 
 }  // namespace hg

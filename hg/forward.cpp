@@ -77,6 +77,7 @@ Status Handle::bind(Address* addr, std::uint64_t id) {
     if (addr != nullptr) {
         to_self_ = addr->is_self();
         AddressRef::adopt(std::exchange(info_.addr, shared.release())).reset();
+        peer_ = &peer();
     }
     if (registration != nullptr) {
         if (registration_ != nullptr) {

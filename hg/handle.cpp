@@ -41,11 +41,7 @@ na::Company Handle::company() const noexcept {
 // --- references
 // ------------------------------------------------------------------------------------------------------
 
-void Handle::last_unref() noexcept {
-    if (target_) {
-        recycle();
-        return;
-    }
+void Handle::last_unref_of_origin() noexcept {
     clear_call();
     drop_data();
     AddressRef::adopt(std::exchange(info_.addr, nullptr)).reset();

@@ -337,7 +337,14 @@ class Handle : private Completion {
     }
     na::Company company() const noexcept;  // of what it sends now, where messages are gathered
     void attach(Kit* kit) noexcept;
-    void last_unref() noexcept;
+    void last_unref() noexcept {
+        if (target_) [[likely]] {
+            recycle();
+        } else {
+            last_unref_of_origin();
+        }
+    }
+    void last_unref_of_origin() noexcept;
     // What belongs to one RPC.
     void clear_call() noexcept {
         if (more_acquired_ || input_block_ != nullptr || output_block_ != nullptr) [[unlikely]] {
@@ -456,6 +463,7 @@ class Handle : private Completion {
     Info info_;
     Port* port_ = nullptr;
     Kit* kit_ = nullptr;
+    na::Address* peer_ = nullptr;  // as peer(), where forward_small() or respond_small() is next
     Registration* registration_ = nullptr;  // one use held
     Registration* last_ = nullptr;          // target: of the last request; none is held
 

@@ -58,6 +58,10 @@ Port::Port(Context& context, bulk::Rail rail, std::unique_ptr<na::Context> na)
     for (const Lane lane : {Lane::unexpected, Lane::expected}) {
         size_[index(lane)] = cls.max_message(lane);
         headroom_[index(lane)] = cls.headroom(lane);
+        payload_at_[index(lane)] =
+            headroom_[index(lane)] +
+            (lane == Lane::unexpected ? wire::kRequestSize : wire::kResponseSize);
+        room_[index(lane)] = size_[index(lane)] - payload_at_[index(lane)];
     }
     tag_mask_ = na_->bundle_tag();
     if (na_->can_bundle()) {

@@ -49,14 +49,10 @@ class Port {
     std::size_t size(na::Lane lane) const noexcept { return size_[index(lane)]; }
     std::size_t headroom(na::Lane lane) const noexcept { return headroom_[index(lane)]; }
     // Where payloads start in Kit::input, Kit::output; and the largest one.
-    std::size_t input_at() const noexcept {
-        return headroom(na::Lane::unexpected) + wire::kRequestSize;
-    }
-    std::size_t output_at() const noexcept {
-        return headroom(na::Lane::expected) + wire::kResponseSize;
-    }
-    std::size_t input_room() const noexcept { return size(na::Lane::unexpected) - input_at(); }
-    std::size_t output_room() const noexcept { return size(na::Lane::expected) - output_at(); }
+    std::size_t input_at() const noexcept { return payload_at_[index(na::Lane::unexpected)]; }
+    std::size_t output_at() const noexcept { return payload_at_[index(na::Lane::expected)]; }
+    std::size_t input_room() const noexcept { return room_[index(na::Lane::unexpected)]; }
+    std::size_t output_room() const noexcept { return room_[index(na::Lane::expected)]; }
 
     // Any thread. take_kit() throws std::bad_alloc; the operations of a kit that is given back are
     // idle.
@@ -141,6 +137,8 @@ class Port {
     std::unique_ptr<na::Context> na_;
     std::size_t size_[na::kLanes];
     std::size_t headroom_[na::kLanes];
+    std::size_t payload_at_[na::kLanes];
+    std::size_t room_[na::kLanes];
     std::uint32_t tag_mask_;
     bool gathers_ = false;
     bool plain_ = false;

@@ -68,6 +68,7 @@ void Handle::on_request(na::Operation& op, const na::Outcome& o) noexcept {
     }
     context.request_taken(port);
     h.source_.take(o.source, port.rail() == bulk::Rail::sm);
+    h.peer_ = o.source;
     h.tag_ = o.tag;
     const std::size_t headroom = port.headroom(Lane::unexpected);
     const std::span<std::byte> message =
@@ -118,20 +119,6 @@ void Handle::no_request(Status status) noexcept {
 // Outside of handlers: one that was set aside at first.
 void Handle::admit_late() noexcept {
     admit(info_.id, flags_, input_.message);
-}
-
-// The request is complete. The references are the user's, who destroys the handle, and that of
-// dispatch().
-void Handle::arrived() noexcept {
-    refs_.store(kUserRef + kLibraryRef, std::memory_order_relaxed);
-    hand_on();
-}
-
-// The same where the two references are there already, perhaps with more of the program's.
-void Handle::hand_on() noexcept {
-    answer_owed_.store(!one_way_, std::memory_order_relaxed);
-    stage_.store(Stage::received, std::memory_order_release);
-    finish(&Handle::dispatch);
 }
 
 void Handle::reject_later(Status code) noexcept {

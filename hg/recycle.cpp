@@ -79,8 +79,8 @@ void Handle::recycle() noexcept {
         return;
     }
     Context& context = *info_.context;
-    const bool plain = !(looped_ || rejected_ || abandoned_ || input_released_);
-    const bool looped = looped_;
+    const bool looped = looped_.load(std::memory_order_relaxed);
+    const bool plain = !(looped || rejected_ || abandoned_ || input_released_);
     clear_call();
     if (data_ != nullptr && !user_data_kept_) [[unlikely]] {
         drop_data();

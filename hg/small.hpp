@@ -39,7 +39,7 @@ namespace hg {
         // The request and the receive of the answer under one lock, as in post_forward().
         na::Posting posting(port.na());
         if (!cancel_asked_.load(std::memory_order_relaxed) && posting.simple() &&
-            posting.inject(Lane::unexpected, peer(), info_.context_id, ticket.tag, kit.input, size))
+            posting.inject(Lane::unexpected, *peer_, info_.context_id, ticket.tag, kit.input, size))
             [[likely]] {
             request_sent_ = true;
             port.counters.requests_sent.add();
@@ -69,7 +69,7 @@ namespace hg {
     bool gone = false;
     {
         na::Posting posting(port.na());
-        gone = posting.inject(Lane::expected, peer(), info_.context_id, tag_, kit.output,
+        gone = posting.inject(Lane::expected, *peer_, info_.context_id, tag_, kit.output,
                               port.output_at() + payload);
         if (gone) [[likely]] {
             port.counters.responses_sent.add();

@@ -18,6 +18,17 @@ void Context::await_callback(unsigned timeout_ms) {
     trigger_waiters_.fetch_sub(1, std::memory_order_relaxed);
 }
 
+Status Context::trigger_otherwise(unsigned timeout_ms, unsigned max_count, unsigned& count) {
+    count = 0;
+    if (max_count == 0) {
+        return Status::success;
+    }
+    if (timeout_ms != 0 && threaded_ && done_.empty()) {
+        await_callback(timeout_ms);
+    }
+    return gathers_ ? trigger_gathering(max_count, count) : trigger_together(max_count, count);
+}
+
 // trigger() where others may do the same, or complete something.
 Status Context::trigger_together(unsigned max_count, unsigned& count) {
     Ran ran(count);
@@ -82,6 +93,7 @@ void Context::flush() noexcept {
 
 void Context::announce() noexcept {
     if (!threaded_) {
+        attention_ = true;
         return;
     }
     waiter_.wake_sleepers();  // with the fence that orders what was pushed before the look at who

@@ -16,12 +16,9 @@ inline proc::Proc& proc_of(Handle& handle) {
 }
 
 inline std::uint8_t flags_for(const Handle& handle) noexcept {
-    const Address* addr = handle.info().addr;
-    std::uint8_t flags = handle.info().cls->options().bulk_eager ? HG_PROC_BULK_EAGER : 0;
-    if (addr != nullptr && addr->sm() != nullptr) {
-        flags |= HG_PROC_SM;
-    }
-    return flags;
+    return static_cast<std::uint8_t>(
+        (handle.info().cls->options().bulk_eager ? HG_PROC_BULK_EAGER : 0) |
+        (handle.uses_sm() ? HG_PROC_SM : 0));
 }
 
 inline proc::Proc& start(Handle& handle, void* data, std::size_t size, hg_proc_op_t op) {

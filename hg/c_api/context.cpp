@@ -92,8 +92,7 @@ bool HG_Event_ready(hg_context_t* context) {
 
 hg_return_t HG_Event_progress(hg_context_t* context, unsigned int* count_p) {
     HG_C_REQUIRE(context != nullptr, ctx, "context is NULL");
-    const std::uint32_t due = core(context)->poll();
-    core(context)->leave();
+    const std::uint32_t due = core(context)->poll_once();
     if (count_p != nullptr) {
         *count_p = due;
     }

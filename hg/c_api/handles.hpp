@@ -69,13 +69,19 @@ hg_return_t failed(const na::Error& error) noexcept {
     return code(error.status);
 }
 
+// Out of line, so that checking costs the functions of the data path a comparison and nothing else.
+template <na::log::Outlet outlet>
+[[gnu::cold, gnu::noinline]] hg_return_t unusable(const char* function, const char* what) noexcept {
+    NA_LOG_AT(outlet, na::log::Level::error, "{}: {}", function, what);
+    return HG_INVALID_ARG;
+}
+
 // Null or otherwise unusable arguments; `what` names which.
-#define HG_C_REQUIRE(condition, outlet, what)               \
-    do {                                                    \
-        if (!(condition)) [[unlikely]] {                    \
-            NA_LOG_ERROR(outlet, "{}: {}", __func__, what); \
-            return HG_INVALID_ARG;                          \
-        }                                                   \
+#define HG_C_REQUIRE(condition, outlet, what)                                        \
+    do {                                                                             \
+        if (!(condition)) [[unlikely]] {                                             \
+            return ::hg::c_api::unusable<::na::log::Outlet::outlet>(__func__, what); \
+        }                                                                            \
     } while (0)
 
 }  // namespace hg::c_api

@@ -75,7 +75,8 @@ class Context final : public plugin::Sink {
             return poll_with_care();
         }
         const std::size_t events = plugin_->progress();
-        if (attention_.load(std::memory_order_relaxed)) [[unlikely]] {
+        // What wants attention without an event gets it in the next poll.
+        if (events != 0 && attention_.load(std::memory_order_relaxed)) [[unlikely]] {
             after_poll();
         }
         return events;
