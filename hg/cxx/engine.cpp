@@ -126,10 +126,14 @@ bool EngineCore::step(unsigned ms, std::uint32_t look,
     EngineCore* const before = std::exchange(mine, this);
     timers_.expire();
     const unsigned limit = timers_.until_next(ms);
-    (void)context_->progress_until(limit, [&] {
-        return this->look() != look ||
-               (done != nullptr && done->load(std::memory_order_acquire) != 0);
-    });
+    if (limit == 0) {
+        (void)context_->progress(0);  // nothing to wait for: the short way
+    } else {
+        (void)context_->progress_until(limit, [&] {
+            return this->look() != look ||
+                   (done != nullptr && done->load(std::memory_order_acquire) != 0);
+        });
+    }
     timers_.expire();
     bool ran = false;
     if (options_.progress == Progress::executor) {
