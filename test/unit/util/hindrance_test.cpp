@@ -12,11 +12,11 @@
 #include "support/until.hpp"
 
 using namespace std::chrono_literals;
+using std::chrono::steady_clock;
 using support::Deadline;
 using support::Hindrance;
 using support::Link;
 using support::Party;
-using std::chrono::steady_clock;
 
 namespace {
 
