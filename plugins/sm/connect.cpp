@@ -29,9 +29,10 @@ Connection* Context::reach(Peer& peer, std::uint8_t target, Posted& answer) noex
 // A process that dies closes its listening socket last: what is sent to it in that moment makes a
 // connection that nobody ever takes up, and its name may have a new owner before we look at our
 // sockets. What has been sent over such a connection nobody has seen; if nothing waits for an
-// answer to it, it goes in silence, and what is posted now reaches the new owner.
+// answer to it, it goes in silence, and what is posted now reaches the new owner. (Where there is a
+// sign that somebody took it up, or refused it, the sockets are looked at for that, soon.)
 bool Context::replace_unanswered(Peer& peer, Connection& c) noexcept {
-    if (!c.outgoing || c.state != Connection::State::open || !c.hung_up() || c.rx().ready() ||
+    if (!c.outgoing || c.state != Connection::State::open || !c.hung_up() || !c.untouched() ||
         in_use(c) || sink_.awaited(peer)) {
         return false;
     }

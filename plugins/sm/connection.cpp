@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <time.h>
 
 #include "plugins/sm/context.hpp"
@@ -105,6 +106,12 @@ bool Connection::peer_exists() noexcept {
 bool Connection::hung_up() const noexcept {
     pollfd p{.fd = socket.get(), .events = 0, .revents = 0};
     return ::poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+bool Connection::untouched() const noexcept {
+    int unread = 0;  // (reading would say first that the peer has closed with something unread)
+    return !answered && rx_.untouched() && served_ == nullptr &&
+           ioctl(socket.get(), FIONREAD, &unread) == 0 && unread == 0;
 }
 
 void Connection::complete(Op& op, Status status) noexcept {

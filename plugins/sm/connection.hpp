@@ -153,6 +153,9 @@ class Connection {
     bool peer_exists() noexcept;
     // The peer has let go of the socket, or never took it up. A system call.
     bool hung_up() const noexcept;
+    // No sign that the peer ever had it: nothing to read in the socket (an acceptance, a refusal),
+    // nor anything in our ring, now or before. A system call.
+    bool untouched() const noexcept;
 
     // --- memory of the peer's allocator (rma_shared.cpp) ---
     struct Mapped {

@@ -158,8 +158,10 @@ class Consumer {
         lines_ = direction.lines;
         mine_ = &direction.consumer;
         producer_ = &direction.producer;
-        tail_ = published_ = start;
+        tail_ = published_ = start_ = start;
     }
+    // Nothing has ever come.
+    bool untouched() const noexcept { return tail_ == start_ && !ready(); }
 
     // Whether the first line of a message is there.
     bool ready() const noexcept { return valid(tail_); }
@@ -233,6 +235,7 @@ class Consumer {
 
     Line* lines_ = nullptr;
     std::uint32_t tail_ = 0;       // next position to read
+    std::uint32_t start_ = 0;      // the first one
     std::uint32_t published_ = 0;  // what the producer was told
     ConsumerLine* mine_ = nullptr;
     ProducerLine* producer_ = nullptr;

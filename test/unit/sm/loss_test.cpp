@@ -69,6 +69,22 @@ TEST_CASE("loss: a context of a peer goes, the others stay") {
     CHECK(a->contexts_lost.size() == 1);
 }
 
+TEST_CASE("loss: who is refused learns it, however often it posts meanwhile") {
+    Node a;
+    Node b;
+    b.full = true;  // no room for a further peer
+    TestOp op;
+    for (int i = 0; i < 2000; ++i) {
+        (void)a.try_send(op, b.uri(), Lane::unexpected, 1, "hello", 5);
+        a.poll();
+        b.poll();
+    }
+    CHECK(b->messages.empty());
+    CHECK_FALSE(a->lost.empty());
+    // Each connection but the last one has had its end.
+    CHECK(a->lost.size() + 1 >= a->stat("sm_connected"));
+}
+
 // As of a process that is killed: its listening socket goes last.
 TEST_CASE("loss: a connection that nobody took up is replaced, if nothing waits for it") {
     const std::string name = "loss-" + std::to_string(getpid());
