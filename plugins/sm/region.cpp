@@ -284,9 +284,7 @@ bool Allocations::deallocate(void* memory) {
 }
 
 bool Allocations::retire(void* memory) noexcept {
-    // What goes, goes outside the lock.
-    Node node;
-    std::deque<Mapping> oldest;
+    Node node;  // what is left of it goes outside the lock
     const std::lock_guard guard(mutex_);
     node = take_out(memory);
     if (node.empty()) {
@@ -297,19 +295,18 @@ bool Allocations::retire(void* memory) noexcept {
     rlimit space{};
     getrlimit(RLIMIT_AS, &space);
     const std::size_t most = std::min<std::size_t>(kMostRetiredBytes, space.rlim_cur / 16);
+    if (bytes > most || !addresses.vacate()) {
+        return true;
+    }
     try {
-        while (!retired_.empty() &&
-               (retired_.size() >= kMostRetired || retired_bytes_ + bytes > most)) {
-            oldest.push_back(std::move(retired_.front()));
-            retired_.pop_front();
-            retired_bytes_ -= oldest.back().bytes();
-        }
-        if (bytes <= most && addresses.vacate()) {
-            retired_.push_back(std::move(addresses));
-            retired_bytes_ += bytes;
-        }
+        retired_.push_back(std::move(addresses));
     } catch (const std::bad_alloc&) {
-        // The addresses go as well.
+        return true;  // the addresses go as well
+    }
+    retired_bytes_ += bytes;
+    while (retired_.size() > kMostRetired || retired_bytes_ > most) {
+        retired_bytes_ -= retired_.front().bytes();
+        retired_.pop_front();
     }
     return true;
 }
