@@ -43,7 +43,7 @@ class Posting {
     bool inject(Lane lane, Address& peer, std::uint8_t context_id, std::uint32_t tag,
                 const void* message, std::size_t size) noexcept {
         Context& c = context_;
-        if (size >= c.inject_below_ || !c.retry_.empty() ||
+        if (size >= c.inject_below_ || c.retry_.blocks(&peer, context_id) ||
             !c.plugin_->inject(peer.peer(), {context_id, lane}, tag,
                                {static_cast<const std::byte*>(message), size})) [[unlikely]] {
             return false;

@@ -29,8 +29,13 @@ class RetryQueue {
     }
     // Whether anything to the peer waits.
     bool holds(const Address& peer) const noexcept {
-        const auto first = queues_.lower_bound(Target{&peer, 0});
-        return first != queues_.end() && first->first.peer == &peer;
+        for (auto at = queues_.lower_bound(Target{&peer, 0});
+             at != queues_.end() && at->first.peer == &peer; ++at) {
+            if (!at->second.ops.empty()) {  // it is while drain() posts the last one
+                return true;
+            }
+        }
+        return false;
     }
     // False: out of memory, not queued.
     bool push(Operation& op) noexcept;

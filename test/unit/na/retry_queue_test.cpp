@@ -137,6 +137,29 @@ TEST_CASE("a retry queue is a FIFO per context of a peer", "[retry_queue]") {
     CHECK(drain(q, 2) == std::vector<Operation*>{&*a, &*b});
 }
 
+TEST_CASE("what is posted from a retry queue does not wait in it", "[retry_queue]") {
+    Core core;
+    na::AddressRef x = core.address("x");
+    TestOp a(core);
+    TestOp b(core);
+    na::OperationProbe::set_address(*a, x.get());
+    na::OperationProbe::set_address(*b, x.get());
+    b->target_id = 1;
+    RetryQueue q;
+    REQUIRE(q.push(*a));
+    q.drain([&](Operation&) {
+        CHECK_FALSE(q.holds(*x));
+        return true;
+    });
+    REQUIRE(q.push(*a));
+    REQUIRE(q.push(*b));
+    q.drain([&](Operation& op) {
+        CHECK(q.holds(*x) == (&op == &*a));
+        return true;
+    });
+    CHECK(q.empty());
+}
+
 TEST_CASE("a retry queue behaves like a map of deques", "[retry_queue]") {
     Core core;
     support::Random random(support::options().seed);
