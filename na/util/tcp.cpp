@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "na/util/tcp.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 
@@ -36,38 +38,85 @@ void set(int fd, int level, int option, int value) noexcept {
     setsockopt(fd, level, option, &value, sizeof value);
 }
 
-void give_up_after(int fd, std::chrono::seconds patience) noexcept {
-    const auto seconds = static_cast<int>(patience.count());
-    // With the time-out set, what nobody confirms ends the connection, and so do probes of a silent
-    // one, the number of which does not matter then.
-    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, seconds * 1000);
+int get(int fd, int level, int option) noexcept {
+    int value = 0;
+    socklen_t size = sizeof value;
+    return getsockopt(fd, level, option, &value, &size) == 0 ? value : 0;
+}
+
+// The kernel asks once a second, and whoever lives answers, also if it has no room for what is
+// sent. (As many probes as can be: the end is ours to say.)
+void ask(int fd) noexcept {
     set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1);
     set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, 127);
     set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+bool asked(int fd) noexcept {
+    return get(fd, SOL_SOCKET, SO_KEEPALIVE) != 0 && get(fd, IPPROTO_TCP, TCP_KEEPCNT) == 127;
+}
+
+// It has confirmed nothing for so long, and not answered several questions (probes, or what was
+// sent again) since. Time alone says nothing: where the other side does not read, the questions are
+// far apart.
+bool silent(int fd, std::chrono::milliseconds least) noexcept {
+    constexpr unsigned kQuestions = 3;
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+           info.tcpi_last_ack_recv >= least.count() &&
+           std::max(info.tcpi_probes, info.tcpi_retransmits) >= kQuestions;
 }
 
 }  // namespace
 
-std::size_t limit_patience(const IpEndpoint& there, const IpEndpoint& here,
-                           std::chrono::seconds patience) noexcept {
+template <typename Each>
+void SilenceWatch::each(const IpEndpoint& here, Each&& each) const noexcept {
     const std::unique_ptr<DIR, int (*)(DIR*)> all(opendir("/proc/self/fd"), closedir);
-    std::size_t found = 0;
     while (const dirent* entry = all != nullptr ? readdir(all.get()) : nullptr) {
         char* end = nullptr;
-        const long fd = std::strtol(entry->d_name, &end, 10);
+        const int fd = static_cast<int>(std::strtol(entry->d_name, &end, 10));
         if (end == entry->d_name || *end != '\0') {
             continue;
         }
-        const int socket = static_cast<int>(fd);
-        const IpEndpoint peer = name_of(socket, getpeername);
-        if (peer.port == 0 || peer.address != there.address ||
-            (peer.port != there.port && name_of(socket, getsockname).port != here.port)) {
-            continue;
+        const IpEndpoint peer = name_of(fd, getpeername);
+        if (peer.port != 0 && std::any_of(places_.begin(), places_.end(), [&](const IpEndpoint& p) {
+                return p.address == peer.address &&
+                       (p.port == peer.port || name_of(fd, getsockname).port == here.port);
+            })) {
+            each(fd);
         }
-        give_up_after(socket, patience);
-        ++found;
     }
-    return found;
+}
+
+void SilenceWatch::add(const IpEndpoint& there) {
+    if (std::find(places_.begin(), places_.end(), there) == places_.end()) {
+        places_.push_back(there);
+    }
+}
+
+std::size_t SilenceWatch::look(const IpEndpoint& here) noexcept {
+    std::size_t ended = 0;
+    each(here, [&](int fd) {
+        if (!asked(fd)) {
+            ask(fd);
+        }
+        if (silent(fd, silence_)) {
+            shutdown(fd, SHUT_RDWR);
+            ++ended;
+        }
+    });
+    return ended;
+}
+
+void SilenceWatch::clear(const IpEndpoint& here) noexcept {
+    each(here, [](int fd) {
+        if (asked(fd)) {
+            set(fd, SOL_SOCKET, SO_KEEPALIVE, 0);
+        }
+    });
+    places_.clear();
 }
 
 }  // namespace na::util

@@ -4,16 +4,39 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "na/util/ip.hpp"
 
 namespace na::util {
 
-// The connections of this process to `there`, and those that somebody of that host made to `here`:
-// the kernel gives them up, and whoever uses them learns that, when the host has said nothing for
-// `patience` (and not after TCP's own retries, 15 minutes or more). One that answers loses nothing.
-// Returns how many there are. From any thread; reads /proc.
-std::size_t limit_patience(const IpEndpoint& there, const IpEndpoint& here,
-                           std::chrono::seconds patience) noexcept;
+// Ends connections with hosts that have vanished, so that the library learns it: TCP itself tries
+// for 15 minutes, and the library has no call to close one. A connection is shut down when its host
+// has confirmed nothing for `silence` and in kLooks looks, though it was asked each second
+// (keepalive). One whose host answers loses nothing, however long its owner does not read.
+class SilenceWatch {
+ public:
+    static constexpr std::int64_t kInterval = 1'000'000'000;  // ns, between looks
+
+    explicit SilenceWatch(std::chrono::milliseconds silence = std::chrono::seconds(10)) noexcept
+        : silence_(silence) {}
+    // The connections with `there`, and those that somebody of its host made to us, are watched.
+    // Throws std::bad_alloc.
+    void add(const IpEndpoint& there);
+    bool empty() const noexcept { return places_.empty(); }
+    // `here`: where we listen. Answers how many connections were shut down. Reads
+    // /proc.
+    std::size_t look(const IpEndpoint& here) noexcept;
+    // Nobody is watched any more, nor asked.
+    void clear(const IpEndpoint& here) noexcept;
+
+ private:
+    template <typename Each>
+    void each(const IpEndpoint& here, Each&& each) const noexcept;
+
+    const std::chrono::milliseconds silence_;
+    std::vector<IpEndpoint> places_;
+};
 
 }  // namespace na::util

@@ -162,12 +162,18 @@ std::size_t Context::poll() {
     if (!transfers_.empty()) [[unlikely]] {
         events += go_on();
     }
+    if (lent_ != 0) [[unlikely]] {
+        look_for_silence();
+    }
     return events;
 }
 
 Context::Rest Context::rest() noexcept {
     if (retiring()) {
         wake_within(session::kLook);
+    }
+    if (!silence_.empty()) {
+        wake_within(util::SilenceWatch::kInterval);
     }
     if (!transfers_.empty() || endpoint_->starved()) {
         retry_soon();

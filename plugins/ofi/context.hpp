@@ -17,6 +17,7 @@
 #include "na/plugin.hpp"
 #include "na/session/engine.hpp"
 #include "na/session/request.hpp"
+#include "na/util/tcp.hpp"
 #include "plugins/ofi/domain.hpp"
 #include "plugins/ofi/endpoint.hpp"
 #include "plugins/ofi/link.hpp"
@@ -80,7 +81,9 @@ class Context final : public session::Engine {
     void end_transfers(session::Link& link, Status why) override;
     void answered(session::Link& link) override;
     void end_pieces(Link& link, Status why);
-    void limit_patience(const Link& link) noexcept;
+    void watch_silence(const Link& link) noexcept;
+    void look_for_silence() noexcept;
+    void given_back() noexcept;
     void cancel_transfer(Transfer& t);
     std::optional<plugin::Posted> blocked_by_debts(Link& link) noexcept;
 
@@ -110,6 +113,11 @@ class Context final : public session::Engine {
         bool clean() const noexcept { return owed == 0 && met; }
     };
     std::vector<Retired> retired_;
+
+    // Transfers whose peer is lost, and whose memory the provider still has.
+    std::size_t lent_ = 0;
+    util::SilenceWatch silence_;
+    std::int64_t next_silence_look_ = 0;
 
     std::size_t under_way_ = 0;
     std::size_t debts_ = 0;  // requests under way with peers that were left

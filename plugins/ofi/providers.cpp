@@ -25,6 +25,7 @@ constexpr Provider kProviders[] = {
         .since = version(1, 18),
         .probe = Probe::tcp,
         .message = kTcpMessage,
+        .breaks = true,
         .remark = "reliable datagrams of its own from libfabric 1.18 on; before, only connected "
                   "endpoints",
     },
@@ -34,6 +35,7 @@ constexpr Provider kProviders[] = {
         .probe = Probe::tcp,
         .message = kTcpMessage,
         .depth = kRxmDepth,
+        .breaks = true,
         .polls_all = true,
         .forgets_requests = true,
         .remark = "where tcp has no reliable datagrams",
@@ -44,16 +46,19 @@ constexpr Provider kProviders[] = {
         .probe = Probe::tcp,
         .message = kTcpMessage,
         .depth = kRxmDepth,
+        .breaks = true,
         .polls_all = true,
         .forgets_requests = true,
     },
     {
         .protocol = "verbs",
         .fabric = "verbs;ofi_rxm",
+        .breaks = true,
     },
     {
         .protocol = "verbs;ofi_rxm",
         .fabric = "verbs;ofi_rxm",
+        .breaks = true,
     },
     {
         .protocol = "opx",
@@ -105,6 +110,7 @@ constexpr Provider kProviders[] = {
         .probe = Probe::tcp,
         .depth = 96,  // of the 128 that it has for what is sent and what comes
         .inject = false,
+        .breaks = true,
         // It connects within a post, which waits for that, FI_SOCKETS_CONN_TIMEOUT (15 s): and
         // takes what nobody has answered until then for a connection.
         .connects_aside = false,
@@ -113,6 +119,7 @@ constexpr Provider kProviders[] = {
         .protocol = "net",
         .fabric = "net",
         .probe = Probe::tcp,
+        .breaks = true,
         .by_default = false,
         .remark = "the native tcp in the making, only in 1.16 and 1.17",
     },

@@ -41,6 +41,9 @@ struct Provider {
         true;            // puts complete when they are visible at the target (FI_DELIVERY_COMPLETE)
     bool inject = true;  // what is injected leaves at once, and not only with later progress
     bool rma_errors = true;  // a put or get that the target refuses is reported, and not forgotten
+    // Transfers with a peer that dies end by themselves, when its connection breaks. Until then the
+    // provider may write to the user's memory.
+    bool breaks = false;
     // A queue without descriptor is polled over all connections, one with a descriptor over those
     // that have something: slower with a few, far faster with many.
     bool polls_all = false;

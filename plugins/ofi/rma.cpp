@@ -4,14 +4,14 @@
 // user's memory, in pieces that the provider takes, with one completion. A put completes when the
 // data is visible at the target, where the provider can tell.
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include <rdma/fi_rma.h>
 
+#include "na/session/clock.hpp"
 #include "na/util/log.hpp"
-#include "na/util/tcp.hpp"
 #include "plugins/ofi/context.hpp"
 
 namespace na::ofi {
@@ -24,9 +24,7 @@ constexpr std::size_t kBounced = 8192;
 
 // What a peer answered before it died is there after this time.
 constexpr std::int64_t kLastWords = 100'000'000;  // ns
-// Of the kernel with a host that was lost: as long as ours with one that cannot be reached.
-constexpr std::chrono::seconds kPatience{10};
-constexpr std::uint8_t kAnswers = 3;  // to checks, while a transfer made no step
+constexpr std::uint8_t kAnswers = 3;              // to checks, while a transfer made no step
 
 bool has_pieces(Link& link) noexcept {
     for (auto* r = link.requests.front(); r != nullptr; r = link.requests.next(*r)) {
@@ -274,9 +272,9 @@ void Context::end_pieces(Link& link, Status why) {
             ended(piece);
             t->status = why;
             t->stopped = true;
-            if (t->direct && domain_.provider().rma_errors) {
-                t->link = nullptr;
+            if (t->direct && domain_.provider().breaks) {
                 kept = true;
+                lent_ += std::exchange(t->link, nullptr) != nullptr ? 1 : 0;
             } else {
                 piece.transfer = nullptr;
                 --t->pieces;
@@ -286,23 +284,50 @@ void Context::end_pieces(Link& link, Status why) {
         r = next;
     }
     if (kept && domain_.provider().probe == Probe::tcp) {
-        limit_patience(link);
+        watch_silence(link);
     }
 }
 
-// A host that has vanished breaks no connection, and libfabric has no call to close one.
-void Context::limit_patience(const Link& link) noexcept {
+// A host that has vanished breaks no connection.
+void Context::watch_silence(const Link& link) noexcept {
     try {
-        const auto here = endpoint_->name();
-        if (!here) {
-            return;
-        }
         util::IpEndpoint there = link.address.ip();
         there.port = static_cast<std::uint16_t>(there.port + link.target);
-        const std::size_t n = util::limit_patience(there, here->ip(), kPatience);
-        NA_LOG_DEBUG(rma, "{} connections with {} end if it says nothing for {} s", n, there.text(),
-                     kPatience.count());
+        silence_.add(there);
+        next_silence_look_ = session::now_ns() + util::SilenceWatch::kInterval;
     } catch (const std::bad_alloc&) {
+        NA_LOG_WARNING(rma, "out of memory: transfers with {} end when TCP gives up",
+                       link.address.text());
+    }
+}
+
+// While the provider has memory of transfers with lost peers.
+void Context::look_for_silence() noexcept {
+    if (silence_.empty() || session::now_ns() < next_silence_look_) {
+        return;
+    }
+    next_silence_look_ = session::now_ns() + util::SilenceWatch::kInterval;
+    try {
+        if (const auto here = endpoint_->name()) {
+            if (const std::size_t n = silence_.look(here->ip()); n != 0) {
+                NA_LOG_INFO(rma, "{} connections with hosts that are silent were closed", n);
+            }
+        }
+    } catch (const std::bad_alloc&) {
+        // the next time
+    }
+}
+
+// The provider has given back the memory of a transfer whose peer was lost.
+void Context::given_back() noexcept {
+    if (--lent_ != 0 || silence_.empty()) {
+        return;
+    }
+    try {
+        const auto here = endpoint_->name();
+        silence_.clear(here ? here->ip() : util::IpEndpoint{});
+    } catch (const std::bad_alloc&) {
+        silence_.clear({});
     }
 }
 
@@ -332,6 +357,9 @@ void Context::end_if_done(Transfer& t) {
     }
     if (t.hook.linked()) {
         util::IntrusiveList<Transfer, &Transfer::hook>::remove(t);
+    }
+    if (t.link == nullptr) [[unlikely]] {
+        given_back();
     }
     Op& op = *t.op;
     complete(op, t.status);

@@ -3,6 +3,10 @@
 
 #include <catch2/catch.hpp>
 
+#include <chrono>
+#include <thread>
+#include <vector>
+
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -10,7 +14,7 @@
 #include "na/util/fd.hpp"
 
 using na::util::IpEndpoint;
-using na::util::limit_patience;
+using na::util::SilenceWatch;
 using na::util::UniqueFd;
 
 namespace {
@@ -52,17 +56,13 @@ int option(const UniqueFd& fd, int level, int name) {
     return value;
 }
 
-bool limited(const UniqueFd& fd, int seconds) {
-    const int timeout = option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT);
-    const int watched = option(fd, SOL_SOCKET, SO_KEEPALIVE);
-    CHECK((timeout == 0) == (watched == 0));
-    return timeout == seconds * 1000;
+bool asked(const UniqueFd& fd) {
+    return option(fd, SOL_SOCKET, SO_KEEPALIVE) != 0;
 }
 
 }  // namespace
 
-TEST_CASE("connections with one place get the kernel's patience limited, others do not", "[tcp]") {
-    using namespace std::chrono_literals;
+TEST_CASE("connections with one place are asked whether it lives, others are not", "[tcp]") {
     const UniqueFd here = listener();
     const UniqueFd there = listener();
     const UniqueFd elsewhere = listener();
@@ -70,16 +70,56 @@ TEST_CASE("connections with one place get the kernel's patience limited, others 
     Connection ours(there.get());
     Connection theirs(here.get());
     Connection other(elsewhere.get());
+    const IpEndpoint me = local_end(here.get());
 
+    SilenceWatch watch;
     IpEndpoint another = local_end(there.get());
     another.address = na::util::IpAddress::parse("127.0.0.2").value();
-    CHECK(limit_patience(another, local_end(here.get()), 10s) == 0);
+    watch.add(another);
+    CHECK(watch.look(me) == 0);
+    CHECK_FALSE(asked(ours.made));
 
     // The one that was made to it, and the one that came to us from its host.
-    CHECK(limit_patience(local_end(there.get()), local_end(here.get()), 10s) == 2);
-    CHECK(limited(ours.made, 10));
-    CHECK(limited(theirs.taken, 10));
+    watch.add(local_end(there.get()));
+    CHECK(watch.look(me) == 0);
+    CHECK(asked(ours.made));
+    CHECK(asked(theirs.taken));
     for (const UniqueFd* fd : {&ours.taken, &theirs.made, &other.made, &other.taken}) {
-        CHECK(limited(*fd, 0));
+        CHECK_FALSE(asked(*fd));
     }
+    CHECK_FALSE(watch.empty());
+    watch.clear(me);
+    CHECK(watch.empty());
+    CHECK_FALSE(asked(ours.made));
+    CHECK_FALSE(asked(theirs.taken));
+}
+
+// Who lives confirms, whether somebody reads there or not, and whether anything was sent or not.
+TEST_CASE("connections with a host that answers stay", "[tcp]") {
+    using namespace std::chrono_literals;
+    const UniqueFd here = listener();
+    const UniqueFd there = listener();
+    Connection full(there.get());
+    Connection idle(there.get());
+    std::vector<char> bytes(1 << 20, 'x');
+    std::size_t sent = 0;
+    for (ssize_t n = 0; (n = send(full.made.get(), bytes.data(), bytes.size(),
+                                  MSG_DONTWAIT | MSG_NOSIGNAL)) > 0;) {
+        sent += static_cast<std::size_t>(n);
+    }
+    SilenceWatch watch(1500ms);
+    watch.add(local_end(there.get()));
+    const auto end = std::chrono::steady_clock::now() + 7s;
+    while (std::chrono::steady_clock::now() < end) {
+        REQUIRE(watch.look(local_end(here.get())) == 0);
+        std::this_thread::sleep_for(100ms);  // the looks are what is tested
+    }
+    watch.clear(local_end(here.get()));
+    while (sent != 0) {
+        const ssize_t n = recv(full.taken.get(), bytes.data(), bytes.size(), 0);
+        REQUIRE(n > 0);
+        sent -= static_cast<std::size_t>(n);
+    }
+    REQUIRE(send(idle.made.get(), "y", 1, 0) == 1);
+    CHECK(recv(idle.taken.get(), bytes.data(), 1, 0) == 1);
 }
