@@ -115,6 +115,7 @@ void Handle::on_straggler(na::Operation& op, const na::Outcome& o) noexcept {
             return;
         }
     }
+    h.straggler_lost_ = !ok(o.status);
     h.defer(&Handle::straggler_ended);
 }
 
@@ -135,7 +136,9 @@ void Handle::straggler_ended(Completion& c) {
     AddressRef::adopt(std::exchange(h.info_.addr, nullptr)).reset();
     h.info_.context_id = 0;
     h.cancel_asked_.store(false, std::memory_order_relaxed);
-    context.overflow_.give(std::exchange(h.input_block_, nullptr));
+    // Without an answer the target may be reading it just now.
+    context.overflow_.give(std::exchange(h.input_block_, nullptr),
+                           !std::exchange(h.straggler_lost_, false));
     context.handles_->give(h);
     context.stragglers_.fetch_sub(1, std::memory_order_relaxed);
 }

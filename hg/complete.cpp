@@ -65,6 +65,7 @@ void Handle::take_unusual_response(std::span<std::byte> message) noexcept {
     }
     flags_ = response.flags;
     if (!ok(response.code)) {
+        answer_is_code_ = true;
         note(response.code);
         return;
     }
@@ -114,7 +115,8 @@ void Handle::run_forward(Completion& c) {
     }
     if (h.input_block_ != nullptr) [[unlikely]] {
         // Without an answer the target may be reading it just now: not for another request then.
-        h.info_.context->overflow_.give(std::exchange(h.input_block_, nullptr), ok(status));
+        h.info_.context->overflow_.give(std::exchange(h.input_block_, nullptr),
+                                        ok(status) || h.answer_is_code_);
     }
     // The callback may use the handle for the next RPC, and may throw.
     h.stage_.store(Stage::idle, std::memory_order_release);

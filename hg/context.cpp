@@ -383,8 +383,8 @@ Counters::Values Context::counters() {
     }
     for (const Handle* handle : handles_->all()) {
         const Stage stage = handle->stage();
-        sum.requests_active += stage == Stage::received || stage == Stage::answering ||
-                               stage == Stage::answered || stage == Stage::noted;
+        sum.requests_active +=
+            stage == Stage::received || stage == Stage::answering || stage == Stage::answered;
     }
     sum.requests_unanswered = unanswered_.load(std::memory_order_relaxed);
     sum.responses_given_up = given_up_.load(std::memory_order_relaxed);

@@ -26,6 +26,7 @@
 #include "hg/unacked.hpp"
 #include "na/core/context.hpp"
 #include "na/core/progress.hpp"
+#include "na/util/ran.hpp"
 
 namespace hg {
 
@@ -134,7 +135,7 @@ class Context {
     na::Status trigger(unsigned timeout_ms, unsigned max_count, unsigned& count) {
         // Without threads nobody could add anything while this one waits.
         if (!threaded_ && !gathers_) [[likely]] {
-            Ran ran(count);
+            na::util::Ran ran(&count);
             while (ran.number < max_count) {
                 auto* due = static_cast<Completion*>(done_.pop_alone());
                 if (due == nullptr) {
@@ -165,7 +166,7 @@ class Context {
     }
 
     Counters::Values counters();
-    HandlePool::Kept kept() noexcept { return handles_->kept(); }
+    std::int32_t note_kept(const Port& port) noexcept { return handles_->note_kept(port); }
 
     Class::UserData user;  // the shell's business; released at destruction
 
@@ -176,16 +177,6 @@ class Context {
 
     Context(Class& cls, std::uint8_t id);
 
-    // Says how many ran at the end of what runs them, whether that returns or throws; not sooner,
-    // as what the program gave to be written belongs to the program.
-    struct Ran {
-        explicit Ran(unsigned& count) noexcept : out(count) {}
-        ~Ran() { out = number; }
-        Ran(const Ran&) = delete;
-        Ran& operator=(const Ran&) = delete;
-        unsigned& out;
-        unsigned number = 0;
-    };
     // As complete() and defer() for handlers: whoever polls or posts calls settle() afterwards.
     void push_done(Completion& completion) noexcept { done_.push(completion); }
     void push_work(Completion& work) noexcept {

@@ -11,33 +11,9 @@ namespace hg {
 
 using na::Status;
 
-// Gives the library's reference back, whether the handler returns or throws.
-class Handle::HandlerEnd {
- public:
-    explicit HandlerEnd(Handle& handle) noexcept : handle_(handle) {}
-    ~HandlerEnd() {
-        // Mostly the program has destroyed the handle.
-        std::uint64_t before = kLibraryRef;
-        if (handle_.refs_.load(std::memory_order_relaxed) == before && handle_.swap_refs(before, 0))
-            [[likely]] {
-            handle_.last_unref();
-            return;
-        }
-        if (handle_.one_way_) {
-            handle_.stage_.store(Stage::noted, std::memory_order_release);
-        }
-        handle_.unref();
-    }
-    HandlerEnd(const HandlerEnd&) = delete;
-    HandlerEnd& operator=(const HandlerEnd&) = delete;
-
- private:
-    Handle& handle_;
-};
-
 void Handle::dispatch(Completion& c) {
     Handle& h = of(c);
-    const HandlerEnd after(h);
+    const Unref after(h);
     if (!h.registration_->live() && !h.look_again()) [[unlikely]] {
         return;
     }

@@ -73,7 +73,6 @@ class Handle : private Completion {
         received,   // target: not answered yet
         answering,  // target: claimed, the response is being encoded
         answered,   // target
-        noted,      // target: a one-way request whose handler has returned
         straggler,  // takes the late answer to a canceled RPC
     };
 
@@ -361,6 +360,7 @@ class Handle : private Completion {
         more_wanted_ = false;
         request_sent_ = false;
         answer_canceled_ = false;
+        answer_is_code_ = false;
         flags_ = 0;
     }
     void drop_payloads() noexcept;
@@ -395,11 +395,7 @@ class Handle : private Completion {
     void take_request(std::span<std::byte> message, const wire::Request& request) noexcept;
     void take_unusual_request(std::span<std::byte> message) noexcept;
     void note_header(const wire::Request& request) noexcept;
-    void admit(std::uint64_t id, std::uint8_t flags, std::span<std::byte> payload) noexcept;
-    void admit_late() noexcept;
     void no_request(na::Status status) noexcept;
-    void reconsider_later(std::span<std::byte> payload) noexcept;
-    static void reconsider(Completion& c);
     void refuse_overload() noexcept;
     void arrived() noexcept;
     void hand_on() noexcept;
@@ -407,7 +403,6 @@ class Handle : private Completion {
     static void reject(Completion& c);
     static void repost(Completion& c);
     static void retire(Completion& c);
-    class HandlerEnd;
     static void dispatch(Completion& c);
     bool look_again() noexcept;
     void handler_failed(na::Status s) noexcept;
@@ -489,6 +484,7 @@ class Handle : private Completion {
     bool dispatch_due_ = false;  // target: once the payload of the one-way request is acknowledged
     bool rejected_ = false;      // counted in Context::rejecting_
     bool abandoned_ = false;     // target: the user gave it up without a response
+    std::atomic<bool> kept_{false};  // counted in Port: HandlePool::note_kept()
     // Cleared for each RPC.
     // To oneself, not over the transport. Who cancels late may look when it is another RPC's
     // already.
@@ -497,6 +493,8 @@ class Handle : private Completion {
     bool more_wanted_ = false;  // origin: the program has to fetch what belongs to the response
     bool request_sent_ = false;
     bool answer_canceled_ = false;  // the receive of the answer
+    bool answer_is_code_ = false;   // the target has answered with an error
+    bool straggler_lost_ = false;   // it ended without an answer
     std::uint8_t flags_ = 0;        // of the message that came
     std::size_t sent_ = 0;
     std::atomic<na::Status> status_{na::Status::success};  // the first failure

@@ -37,12 +37,9 @@ class HandlePool {
 
     // How many are out, with a user, in the transport, or on their way back here.
     std::size_t used() noexcept;
-    // Those that the program is done with and has not given back.
-    struct Kept {
-        std::int32_t answered = 0;
-        std::int32_t one_way = 0;
-    };
-    Kept kept() noexcept;
+    // Handles of this port whose request is answered, and that the program keeps all the same, are
+    // noted as such until their end. Answers how many there are that were not yet.
+    std::int32_t note_kept(const Port& port) noexcept;
     // For control paths: all there are now.
     std::vector<Handle*> all();
 

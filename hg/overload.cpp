@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Target: requests beyond the limit of those at a time (HG_REQUEST_LIMIT).
 //
-// The limit is for what the program has still to do. How many handles are out is known at any
-// time (Port); which of them the program is done with and merely keeps, for good perhaps, is looked
-// at where the limit is met only. That look takes as long as there are handles, so there is one for
-// that many requests, about, whether they are admitted or refused then.
+// The limit is for what the program has still to do. How many handles are out is known at any time
+// (Port). Which of them are answered, and merely kept, for good perhaps, is looked at where the
+// limit is met, and no more often than once for so many answers: a program that forgets no handle
+// never pays for it, and one that does pays for a few handles with each answer. (One-way requests
+// are kept as long as their handle: nobody else knows when they are done.)
 #include <algorithm>
 #include <bit>
 
@@ -18,50 +19,37 @@ using na::Status;
 
 namespace {
 
-// What is answered is done. Of a one-way request that is known to the program alone: it may work on
-// it long after its handler has returned, or have forgotten it. So there is a limit, but a higher
-// one.
-constexpr std::int32_t kOneWayKept = 15;  // times the limit
-// How many requests are refused, for each so many handles, before there is another look.
-constexpr std::int32_t kHandlesPerRefusal = 16;
+constexpr std::int32_t kLooks = 16;  // in the time of as many answers as the limit is
 
 }  // namespace
 
-// Outside of handlers.
-bool Port::admits(bool one_way) noexcept {
-    const std::int32_t now = requests();
-    const std::int32_t before = (one_way ? kept_ : kept_any_).load(std::memory_order_relaxed);
-    if (now <= limit_ + before) {
-        return true;
-    }
-    if (add(refusals_, -1) > 0) {
+// Inside handlers of this transport.
+bool Port::makes_room() noexcept {
+    const std::uint64_t answers = counters.responses_sent.get();
+    if (answers < next_look_) {
         return false;
     }
-    const HandlePool::Kept kept = context_.kept();
-    const std::int64_t one_way_kept =
-        std::min<std::int64_t>(kept.one_way, std::int64_t{limit_} * kOneWayKept);
-    const auto counted = static_cast<std::int32_t>(kept.answered + one_way_kept);
-    kept_.store(counted, std::memory_order_relaxed);
-    kept_any_.store(kept.answered + kept.one_way, std::memory_order_relaxed);
-    const bool room = now <= limit_ + (one_way ? counted : kept.answered + kept.one_way);
-    refusals_.store(room ? 0 : now / kHandlesPerRefusal, std::memory_order_relaxed);
-    return room;
+    next_look_ = answers + static_cast<std::uint64_t>(std::max(limit_ / kLooks, 1));
+    add(kept_, context_.note_kept(*this));
+    return requests() - kept_.load(std::memory_order_relaxed) <= limit_;
 }
 
-// Inside the handler of a request that makes too many.
-void Handle::reconsider_later(std::span<std::byte> payload) noexcept {
-    input_.message = payload;
-    defer(&Handle::reconsider);
-}
-
-void Handle::reconsider(Completion& c) {
-    Handle& h = of(c);
-    if (h.port_->admits(h.one_way_)) {
-        h.admit_late();
-    } else {
-        h.refuse_overload();
-        reject(h);
+// Answers how many there are that were not noted before.
+std::int32_t HandlePool::note_kept(const Port& port) noexcept {
+    const std::lock_guard guard(lock_);
+    std::int32_t noted = 0;
+    for (Handle& h : handles_) {
+        if (h.stage() == Handle::Stage::answered && h.port_ == &port &&
+            (h.refs_.load(std::memory_order_relaxed) & Handle::kUserRefs) != 0 &&
+            !h.looped_.load(std::memory_order_relaxed) &&
+            !h.kept_.load(std::memory_order_relaxed)) {
+            // One that is given back just now is noted for its next request instead, until that
+            // one's end.
+            h.kept_.store(true, std::memory_order_relaxed);
+            ++noted;
+        }
     }
+    return noted;
 }
 
 void Handle::refuse_overload() noexcept {
@@ -70,25 +58,10 @@ void Handle::refuse_overload() noexcept {
     if (std::has_single_bit(refused.get())) {
         NA_LOG_WARNING(rpc,
                        "{} requests refused so far: this context has as many as HG_REQUEST_LIMIT "
-                       "allows, none of which the program has finished",
+                       "allows, none of which the program has answered",
                        refused.get());
     }
-    note(Status::again);
-}
-
-HandlePool::Kept HandlePool::kept() noexcept {
-    const std::lock_guard guard(lock_);
-    Kept kept;
-    for (const Handle& h : handles_) {
-        // Others are on their way, refusals too, and back soon.
-        if ((h.refs_.load(std::memory_order_relaxed) & Handle::kUserRefs) == 0) {
-            continue;
-        }
-        const Handle::Stage stage = h.stage();
-        kept.answered += stage == Handle::Stage::answered ? 1 : 0;
-        kept.one_way += stage == Handle::Stage::noted ? 1 : 0;
-    }
-    return kept;
+    reject_later(Status::again);
 }
 
 }  // namespace hg

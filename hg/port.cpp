@@ -140,7 +140,7 @@ bool Port::enter_budget() noexcept {
 }
 
 bool Port::raise_budget() noexcept {
-    const std::int32_t most = limit_ + kForRefusals + kept_any_.load(std::memory_order_relaxed);
+    const std::int32_t most = limit_ + kForRefusals + kept_.load(std::memory_order_relaxed);
     const std::int32_t now = budget_.load(std::memory_order_relaxed);
     if (increment_ < 0 || now >= most) {
         return false;

@@ -108,11 +108,13 @@ class Port {
     bool overloaded() const noexcept {
         return budget_.load(std::memory_order_relaxed) > limit_ ||
                        released_.load(std::memory_order_relaxed) != 0
-                   ? requests() > limit_ + kept_.load(std::memory_order_relaxed)
+                   ? requests() - kept_.load(std::memory_order_relaxed) > limit_
                    : false;
     }
-    // Whether the one that makes too many is served all the same. Outside of handlers.
-    bool admits(bool one_way) noexcept;
+    // Whether that one is served all the same: some are answered, and only kept. If there was a
+    // look for such just now, there is none, and up to a sixteenth of the limit is not used.
+    bool makes_room() noexcept;
+    void kept_ended() noexcept { add(kept_, -1); }
 
     Counters counters;
 
@@ -154,13 +156,9 @@ class Port {
     std::atomic<std::int32_t> released_{0};
     std::atomic<std::int32_t> budget_;
     const std::int32_t increment_;
-    const std::int32_t limit_;  // requests at a time
-    // Handles that the program was done with and kept, at the last look: those that make room for
-    // any request, and all, which make room for those that are answered. They may be fewer by now;
-    // then there is room for as many as there have been.
-    std::atomic<std::int32_t> kept_{0};
-    std::atomic<std::int32_t> kept_any_{0};
-    std::atomic<std::int32_t> refusals_{0};  // until there is another look
+    const std::int32_t limit_;           // requests at a time
+    std::atomic<std::int32_t> kept_{0};  // handles that are answered, and were found by a look
+    std::uint64_t next_look_ = 0;  // when there are so many answers; under the transport's lock
 
     na::util::OptionalLock lock_;  // guards what follows
     Kit* free_ = nullptr;

@@ -22,23 +22,18 @@ constexpr std::uint32_t kMaxRejecting = 64;
     note_header(request);
     one_way_ = (request.flags & wire::kOneWay) != 0;
     port_->counters.requests_received.add();
-    if (port_->overloaded()) [[unlikely]] {
-        reconsider_later(message.subspan(wire::kRequestSize));
+    if (port_->overloaded() && !port_->makes_room()) [[unlikely]] {
+        refuse_overload();
         return;
     }
-    admit(request.id, request.flags, message.subspan(wire::kRequestSize));
-}
-
-[[gnu::always_inline]] inline void Handle::admit(std::uint64_t id, std::uint8_t flags,
-                                                 std::span<std::byte> payload) noexcept {
-    registration_ = last_ = info_.cls->registry().acquire(id, info_.context->id(), last_);
+    registration_ = last_ = info_.cls->registry().acquire(request.id, info_.context->id(), last_);
     if (registration_ == nullptr || registration_->functions().invoke == nullptr) [[unlikely]] {
         reject_later(registration_ == nullptr ? Status::noentry : Status::invalid_arg);
         return;
     }
-    input_ = {.message = payload, .beyond = {}, .valid = true};
-    if ((flags & (wire::kOverflow | wire::kMoreData)) != 0) [[unlikely]] {
-        if ((flags & wire::kOverflow) != 0) {
+    input_ = {.message = message.subspan(wire::kRequestSize), .beyond = {}, .valid = true};
+    if ((request.flags & (wire::kOverflow | wire::kMoreData)) != 0) [[unlikely]] {
+        if ((request.flags & wire::kOverflow) != 0) {
             port_->counters.requests_overflow.add();
             defer(&Handle::pull_input);
         } else {
@@ -114,11 +109,6 @@ void Handle::no_request(Status status) noexcept {
     // Too long for its receive, or lost on the way: nobody to answer.
     port_->counters.malformed.add();
     defer(&Handle::repost);
-}
-
-// Outside of handlers: one that was set aside at first.
-void Handle::admit_late() noexcept {
-    admit(info_.id, flags_, input_.message);
 }
 
 void Handle::reject_later(Status code) noexcept {

@@ -80,7 +80,8 @@ void Handle::recycle() noexcept {
     }
     Context& context = *info_.context;
     const bool looped = looped_.load(std::memory_order_relaxed);
-    const bool plain = !(looped || rejected_ || abandoned_ || input_released_);
+    const bool plain = !(looped || rejected_ || abandoned_ || input_released_ ||
+                         kept_.load(std::memory_order_relaxed));
     clear_call();
     if (data_ != nullptr && !user_data_kept_) [[unlikely]] {
         drop_data();
@@ -115,6 +116,9 @@ bool Handle::let_go(bool looped) noexcept {
     Context& context = *info_.context;
     if (std::exchange(rejected_, false)) {
         context.rejecting_.fetch_sub(1, std::memory_order_relaxed);
+    }
+    if (kept_.exchange(false, std::memory_order_relaxed)) {
+        port_->kept_ended();
     }
     const bool abandoned = std::exchange(abandoned_, false);
     const bool released_early = std::exchange(input_released_, false);

@@ -19,8 +19,8 @@ void Context::await_callback(unsigned timeout_ms) {
 }
 
 Status Context::trigger_otherwise(unsigned timeout_ms, unsigned max_count, unsigned& count) {
-    count = 0;
     if (max_count == 0) {
+        count = 0;
         return Status::success;
     }
     if (timeout_ms != 0 && threaded_ && done_.empty()) {
@@ -31,7 +31,7 @@ Status Context::trigger_otherwise(unsigned timeout_ms, unsigned max_count, unsig
 
 // trigger() where others may do the same, or complete something.
 Status Context::trigger_together(unsigned max_count, unsigned& count) {
-    Ran ran(count);
+    na::util::Ran ran(&count);
     do {
         auto* due = static_cast<Completion*>(done_.pop());
         if (due == nullptr) [[unlikely]] {
@@ -50,7 +50,7 @@ Status Context::trigger_together(unsigned max_count, unsigned& count) {
 // trigger() of a context whose callbacks may send what waits for other callbacks.
 Status Context::trigger_gathering(unsigned max_count, unsigned& count) {
     Pass pass(*this);
-    Ran ran(count);
+    na::util::Ran ran(&count);
     while (ran.number < max_count) {
         auto* due = static_cast<Completion*>(done_.pop());
         if (due == nullptr) {

@@ -197,7 +197,8 @@ HG_PUBLIC hg_return_t HG_Register(hg_class_t* hg_class, hg_id_t id, hg_proc_cb_t
                                   hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb);
 
 /* Forgets an RPC; its data is released when the last handle that uses it is gone. Requests that
- * have not been triggered yet are answered HG_NOENTRY; handlers that run end as they began.
+ * have not been triggered yet are answered HG_NOENTRY (one-way ones are dropped); handlers that run
+ * end as they began.
  * HG_NOENTRY: unknown id. */
 HG_PUBLIC hg_return_t HG_Deregister(hg_class_t* hg_class, hg_id_t id);
 

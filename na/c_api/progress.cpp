@@ -4,6 +4,7 @@
 #include <new>
 
 #include "na/c_api/handles.hpp"
+#include "na/util/ran.hpp"
 
 using namespace na;
 using namespace na::c_api;
@@ -23,20 +24,6 @@ void give_back(na_op_id_t& op, NaRecord& record) {
     }
     context.add_credits(*op.op, 1);
 }
-
-// Says how many ran at the end of NA_Trigger, also where a callback of a C++ program throws.
-struct Ran {
-    explicit Ran(unsigned int* actual_count) noexcept : out(actual_count) {}
-    ~Ran() {
-        if (out != nullptr) {
-            *out = number;
-        }
-    }
-    Ran(const Ran&) = delete;
-    Ran& operator=(const Ran&) = delete;
-    unsigned int* out;
-    unsigned int number = 0;
-};
 
 void run_callback(NaRecord& record) {
     na_op_id_t* op = record.op;
@@ -197,7 +184,7 @@ na_return_t NA_Progress(na_class_t* na_class, na_context_t* context, unsigned in
 
 na_return_t NA_Trigger(na_context_t* context, unsigned int max_count, unsigned int* actual_count) {
     NA_C_REQUIRE(context != nullptr, op, "NULL context");
-    Ran ran(actual_count);
+    util::Ran ran(actual_count);
     while (ran.number < max_count) {
         auto* record = static_cast<NaRecord*>(core(context)->completions().pop());
         if (record == nullptr) {

@@ -190,98 +190,6 @@ TEST_CASE("a target with as many requests as it may have tells callers to come a
     }
 }
 
-// Many programs never give back the handles that they have answered, or the reference of
-// HG_Get_input. That is memory, and theirs.
-TEST_CASE("handles that a program keeps when it has answered do not count") {
-    constexpr unsigned kLimit = 8;
-    const Setting limit("HG_REQUEST_LIMIT", "8");
-    Side::Settings few;
-    few.init.request_post_init = 4;
-    few.init.request_post_incr = 4;
-    Pair pair(Side::Settings{}, few);
-    const hg_id_t answered = HG_Register_name(pair.a.cls(), "kept", nullptr, nullptr, nullptr);
-    const auto answer_and_keep = [](hg_handle_t h) -> hg_return_t {
-        CHECK(HG_Respond(h, nullptr, nullptr, nullptr) == HG_SUCCESS);
-        auto& side = *static_cast<Side*>(HG_Class_get_data(HG_Get_info(h)->hg_class));
-        side.held().push_back(h);
-        return HG_SUCCESS;
-    };
-    REQUIRE(HG_Register_name(pair.b.cls(), "kept", nullptr, nullptr, answer_and_keep) == answered);
-    Blob in = blob(1, 10);
-    {
-        Call call(pair.a, pair.to_b, answered);
-        for (unsigned i = 0; i < 20 * kLimit; ++i) {
-            REQUIRE(pair.run(call) == HG_SUCCESS);
-        }
-        CHECK(pair.b.held().size() == 20 * kLimit);
-    }
-    // What is not answered does, whatever is kept.
-    std::vector<std::unique_ptr<Call>> calls;
-    for (unsigned i = 0; i < 40 * kLimit; ++i) {
-        calls.push_back(std::make_unique<Call>(pair.a, pair.to_b, pair.a.hold));
-        calls.back()->decode_output = false;
-        REQUIRE(calls.back()->forward(i) == HG_SUCCESS);
-    }
-    const auto refused = [&] {
-        return static_cast<unsigned>(
-            std::count_if(calls.begin(), calls.end(), [](const auto& c) { return c->done(); }));
-    };
-    REQUIRE(support::until([&] { return pair.b.served + refused() == 40 * kLimit; },
-                           [&] { pair.pump(); }));
-    CHECK(pair.b.served >= kLimit);
-    CHECK(pair.b.served <= 2 * kLimit);
-    CHECK(core(pair.b).counters().requests_refused == refused());
-    for (const hg_handle_t h : pair.b.held()) {
-        (void)HG_Respond(h, nullptr, nullptr, nullptr);
-        HG_Destroy(h);
-    }
-    pair.b.held().clear();
-    for (const auto& call : calls) {
-        const hg_return_t ret = pair.wait(*call);
-        CHECK((ret == HG_SUCCESS || ret == HG_AGAIN));
-    }
-    Call next(pair.a, pair.to_b, pair.a.echo);
-    CHECK(pair.run(next, in) == HG_SUCCESS);
-}
-
-TEST_CASE("handles of one-way requests that a program keeps leave room for others") {
-    constexpr unsigned kLimit = 8;
-    const Setting limit("HG_REQUEST_LIMIT", "8");
-    Side::Settings few;
-    few.init.request_post_init = 4;
-    few.init.request_post_incr = 4;
-    Pair pair(Side::Settings{}, few);
-    const auto keep = [](hg_handle_t h) -> hg_return_t {
-        auto& side = *static_cast<Side*>(HG_Class_get_data(HG_Get_info(h)->hg_class));
-        side.held().push_back(h);
-        return HG_SUCCESS;
-    };
-    REQUIRE(HG_Register_name(pair.b.cls(), "test_note", proc_blob, nullptr, keep) == pair.b.note);
-    REQUIRE(HG_Registered_disable_response(pair.b.cls(), pair.b.note, 1) == HG_SUCCESS);
-    Call note(pair.a, pair.to_b, pair.a.note);
-    Call echo(pair.a, pair.to_b, pair.a.echo);
-    Blob in = blob(1, 10);
-    for (unsigned i = 0; i < 40 * kLimit; ++i) {
-        const auto before = pair.b.counters().rpc_req_recv_count;
-        REQUIRE(pair.run(note, in) == HG_SUCCESS);
-        REQUIRE(support::until([&] { return pair.b.counters().rpc_req_recv_count > before; },
-                               [&] { pair.pump(); }));
-        if (i % kLimit == 0) {
-            // As many as there are: who waits for an answer is served.
-            REQUIRE(pair.run(echo, in) == HG_SUCCESS);
-        }
-    }
-    // Nobody says when a one-way request is done, so there is an end.
-    CHECK(pair.b.held().size() >= 10 * kLimit);
-    CHECK(pair.b.held().size() <= 20 * kLimit);
-    for (const hg_handle_t h : pair.b.held()) {
-        HG_Destroy(h);
-    }
-    pair.b.held().clear();
-    REQUIRE(pair.run(note, in) == HG_SUCCESS);
-    CHECK(support::until([&] { return pair.b.held().size() == 1; }, [&] { pair.pump(); }));
-}
-
 TEST_CASE("large responses that are not acknowledged end, the oldest first") {
     constexpr unsigned kCalls = 10;
     const Setting limit("HG_UNACKED_LIMIT", "1000000");
@@ -386,4 +294,106 @@ TEST_CASE("a canceled request is not served with the arguments of another") {
     for (const std::uint64_t number : {1U, 2U}) {
         CHECK(std::count(served.begin(), served.end(), number) <= 1);
     }
+}
+
+namespace {
+
+hg_return_t answer_and_keep(hg_handle_t h) {
+    CHECK(HG_Respond(h, nullptr, nullptr, nullptr) == HG_SUCCESS);
+    static_cast<Side*>(HG_Class_get_data(HG_Get_info(h)->hg_class))->held().push_back(h);
+    return HG_SUCCESS;
+}
+
+// b serves "kept", keeping the handles, and up to 8 requests at a time.
+struct Keeper {
+    static constexpr unsigned kLimit = 8;
+
+    Keeper() : limit("HG_REQUEST_LIMIT", "8"), pair(Side::Settings{}, settings()) {
+        id = HG_Register_name(pair.a.cls(), "kept", nullptr, nullptr, nullptr);
+        REQUIRE(HG_Register_name(pair.b.cls(), "kept", nullptr, nullptr, answer_and_keep) == id);
+    }
+    static Side::Settings settings() {
+        Side::Settings few;
+        few.init.request_post_init = 4;
+        few.init.request_post_incr = 4;
+        return few;
+    }
+    void destroy_kept() {
+        for (const hg_handle_t h : pair.b.held()) {
+            HG_Destroy(h);
+        }
+        pair.b.held().clear();
+    }
+    // More than the limit at once, of which none is answered: how many were served. The rest has
+    // been refused.
+    std::uint64_t burst() {
+        const std::uint64_t before = pair.b.served;
+        const std::size_t kept = pair.b.held().size();
+        std::vector<std::unique_ptr<Call>> calls;
+        for (unsigned i = 0; i < 40 * kLimit; ++i) {
+            calls.push_back(std::make_unique<Call>(pair.a, pair.to_b, pair.a.hold));
+            calls.back()->decode_output = false;
+            REQUIRE(calls.back()->forward(i) == HG_SUCCESS);
+        }
+        const auto refused = [&] {
+            return static_cast<unsigned>(
+                std::count_if(calls.begin(), calls.end(), [](const auto& c) { return c->done(); }));
+        };
+        REQUIRE(support::until([&] { return pair.b.served - before + refused() == 40 * kLimit; },
+                               [&] { pair.pump(); }));
+        const std::uint64_t served = pair.b.served - before;
+        for (std::size_t i = kept; i < pair.b.held().size(); ++i) {
+            CHECK(HG_Respond(pair.b.held()[i], nullptr, nullptr, nullptr) == HG_SUCCESS);
+        }
+        std::uint64_t again = 0;
+        for (const auto& call : calls) {
+            const hg_return_t ret = pair.wait(*call);
+            CHECK((ret == HG_SUCCESS || ret == HG_AGAIN));
+            again += ret == HG_AGAIN ? 1 : 0;
+        }
+        CHECK(again == 40 * kLimit - served);
+        return served;
+    }
+
+    const Setting limit;
+    Pair pair;
+    hg_id_t id = 0;
+};
+
+}  // namespace
+
+// Many programs never give back the handles that they have answered, or the reference of
+// HG_Get_input. That is memory, and theirs.
+TEST_CASE("handles that a program keeps when it has answered do not count") {
+    Keeper k;
+    Call call(k.pair.a, k.pair.to_b, k.id);
+    for (unsigned i = 0; i < 20 * Keeper::kLimit; ++i) {
+        REQUIRE(k.pair.run(call) == HG_SUCCESS);
+    }
+    CHECK(k.pair.b.held().size() == 20 * Keeper::kLimit);
+    // What is not answered does, whatever is kept.
+    CHECK(k.burst() == Keeper::kLimit);
+    CHECK(core(k.pair.b).counters().requests_refused == 39 * Keeper::kLimit);
+    // All of it is answered, though kept: nobody is refused.
+    for (unsigned i = 0; i < 3 * Keeper::kLimit; ++i) {
+        REQUIRE(k.pair.run(call) == HG_SUCCESS);
+    }
+    // And when it is given back after all, the limit is what it was.
+    k.destroy_kept();
+    CHECK(k.burst() == Keeper::kLimit);
+    k.destroy_kept();
+    REQUIRE(k.pair.run(call) == HG_SUCCESS);
+    k.destroy_kept();
+}
+
+TEST_CASE("what a program keeps of RPCs to itself is no room for those of others") {
+    Keeper k;
+    Addr self(k.pair.b, k.pair.b.uri());
+    Call call(k.pair.b, self, k.id);
+    for (unsigned i = 0; i < 20 * Keeper::kLimit; ++i) {
+        REQUIRE(k.pair.run(call) == HG_SUCCESS);
+    }
+    CHECK(k.pair.b.held().size() == 20 * Keeper::kLimit);
+    CHECK(k.burst() == Keeper::kLimit);
+    k.destroy_kept();
 }
