@@ -9,6 +9,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <memory>
+#include <stdexcept>
+#include <utility>
 
 #include "modes.hpp"
 #include "support/two_process.hpp"
@@ -33,37 +36,58 @@ bool can_open(const std::string& protocol) {
         link.put(na::Domain::listen(protocol) ? "yes" : "no");
     });
     const bool yes = party.link().take_text() == "yes";
-    return party.join().empty() && yes;
+    if (const std::string failure = party.join(); !failure.empty()) {
+        throw std::runtime_error("who was to open " + protocol + ": " + failure);
+    }
+    return yes;
 }
 
 namespace {
 
-// Puts our functions before the object's. (Objects end with the process: few, and none looks after
-// them.)
-template <typename Object, typename Ops>
+template <typename Place>
+struct TableOf;
+template <typename O, typename T>
+struct TableOf<T * O::*> {
+    using Object = O;
+    using Ops = T;
+};
+
+// Puts our functions before the object's, in one of its tables. Stays until another object is
+// opened at the same address, or the process ends.
+template <typename Self, auto kPlace>
 struct Spy {
-    static std::map<Object*, Spy*>& all() {
-        static std::map<Object*, Spy*> map;
+    using Object = typename TableOf<decltype(kPlace)>::Object;
+    using Ops = typename TableOf<decltype(kPlace)>::Ops;
+    static std::map<Object*, std::unique_ptr<Self>>& all() {
+        static std::map<Object*, std::unique_ptr<Self>> map;
         return map;
     }
-    static Spy& of(Object* object) { return *all().at(object); }
-    explicit Spy(Object* object) : theirs(object->ops), ours(*object->ops) {
-        all()[object] = this;
-        object->ops = &ours;
+    static Self& on(Object* object) { return *(all()[object] = std::make_unique<Self>(object)); }
+    static Self& of(Object* object) { return *all().at(object); }
+    explicit Spy(Object* object) : theirs(object->*kPlace), ours(*theirs) {
+        object->*kPlace = &ours;
     }
+    Spy(const Spy&) = delete;
+    Spy& operator=(const Spy&) = delete;
+
     Ops* theirs;
     Ops ours;
     Listened* listened = nullptr;
 };
-struct QueueSpy : Spy<fid_cq, fi_ops_cq> {
+struct QueueSpy : Spy<QueueSpy, &fid_cq::ops> {
     using Spy::Spy;
-    static QueueSpy& of(fid_cq* queue) { return static_cast<QueueSpy&>(Spy::of(queue)); }
     std::vector<fi_cq_err_entry> errors;  // withheld
     std::vector<fi_cq_err_entry> told;    // next to be read
 };
-using VectorSpy = Spy<fid_av, fi_ops_av>;
-using DomainSpy = Spy<fid_domain, fi_ops_domain>;
-using FabricSpy = Spy<fid_fabric, fi_ops_fabric>;
+struct VectorSpy : Spy<VectorSpy, &fid_av::ops> {
+    using Spy::Spy;
+};
+struct DomainSpy : Spy<DomainSpy, &fid_domain::ops> {
+    using Spy::Spy;
+};
+struct FabricSpy : Spy<FabricSpy, &fid_fabric::ops> {
+    using Spy::Spy;
+};
 
 int insert(fid_av* av, const void* address, std::size_t count, fi_addr_t* places,
            std::uint64_t flags, void* context) {
@@ -89,10 +113,10 @@ int av_open(fid_domain* domain, fi_av_attr* attributes, fid_av** av, void* conte
     const int rc = DomainSpy::of(domain).theirs->av_open(domain, attributes, av, context);
     if (rc == 0) {
         listened().push_back(std::make_unique<Listened>());
-        auto* spy = new VectorSpy(*av);
-        spy->listened = listened().back().get();
-        spy->ours.insert = insert;
-        spy->ours.remove = remove;
+        VectorSpy& spy = VectorSpy::on(*av);
+        spy.listened = listened().back().get();
+        spy.ours.insert = insert;
+        spy.ours.remove = remove;
     }
     return rc;
 }
@@ -154,22 +178,15 @@ ssize_t readerr(fid_cq* queue, fi_cq_err_entry* error, std::uint64_t flags) {
     return 1;
 }
 
-// Its own table of functions for puts and gets.
-struct EndpointSpy {
-    static std::map<fid_ep*, fi_ops_rma*>& theirs() {
-        static std::map<fid_ep*, fi_ops_rma*> map;
-        return map;
-    }
-    static void watch(fid_ep* endpoint) {
-        theirs()[endpoint] = endpoint->rma;
-        auto* ours = new fi_ops_rma(*endpoint->rma);
-        ours->readmsg = [](fid_ep* ep, const fi_msg_rma* message, std::uint64_t flags) {
-            return noted(theirs().at(ep)->readmsg(ep, message, flags), message);
+// Its puts and gets.
+struct EndpointSpy : Spy<EndpointSpy, &fid_ep::rma> {
+    explicit EndpointSpy(fid_ep* endpoint) : Spy(endpoint) {
+        ours.readmsg = [](fid_ep* ep, const fi_msg_rma* message, std::uint64_t flags) {
+            return noted(of(ep).theirs->readmsg(ep, message, flags), message);
         };
-        ours->writemsg = [](fid_ep* ep, const fi_msg_rma* message, std::uint64_t flags) {
-            return noted(theirs().at(ep)->writemsg(ep, message, flags), message);
+        ours.writemsg = [](fid_ep* ep, const fi_msg_rma* message, std::uint64_t flags) {
+            return noted(of(ep).theirs->writemsg(ep, message, flags), message);
         };
-        endpoint->rma = ours;
     }
     static ssize_t noted(ssize_t rc, const fi_msg_rma* message) {
         if (rc == 0) {
@@ -183,10 +200,10 @@ struct EndpointSpy {
 int cq_open(fid_domain* domain, fi_cq_attr* attributes, fid_cq** queue, void* context) {
     const int rc = DomainSpy::of(domain).theirs->cq_open(domain, attributes, queue, context);
     if (rc == 0) {
-        auto* spy = new QueueSpy(*queue);
-        spy->listened = listened().back().get();
-        spy->ours.read = read;
-        spy->ours.readerr = readerr;
+        QueueSpy& spy = QueueSpy::on(*queue);
+        spy.listened = listened().back().get();
+        spy.ours.read = read;
+        spy.ours.readerr = readerr;
     }
     return rc;
 }
@@ -204,7 +221,7 @@ int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* co
 int open_watched(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context) {
     const int rc = DomainSpy::of(domain).theirs->endpoint(domain, info, endpoint, context);
     if (rc == 0) {
-        EndpointSpy::watch(*endpoint);
+        EndpointSpy::on(*endpoint);
     }
     return rc;
 }
@@ -216,12 +233,12 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* co
         fi_freeinfo(real);
     }
     if (rc == 0) {
-        auto* spy = new DomainSpy(*domain);
-        spy->ours.av_open = av_open;
-        spy->ours.cq_open = cq_open;
-        spy->ours.endpoint = open_watched;
+        DomainSpy& spy = DomainSpy::on(*domain);
+        spy.ours.av_open = av_open;
+        spy.ours.cq_open = cq_open;
+        spy.ours.endpoint = open_watched;
         if (modes::wanted() != 0) {
-            spy->ours.endpoint = open_endpoint;
+            spy.ours.endpoint = open_endpoint;
             modes::watch_domain(*domain);
         }
     }
@@ -237,7 +254,7 @@ extern "C" int fi_fabric(fi_fabric_attr* attributes, fid_fabric** fabric, void* 
     const int rc = real(attributes, fabric, context);
     --depth;
     if (rc == 0 && depth == 0) {
-        (new FabricSpy(*fabric))->ours.domain = open_domain;
+        FabricSpy::on(*fabric).ours.domain = open_domain;
     }
     return rc;
 }

@@ -39,5 +39,6 @@ struct Side {
     na::Context context;
 };
 
-// In a child, so that nothing is open when cases fork.
+// In a child, so that nothing is open when cases fork. Throws when the child fails otherwise: one
+// that crashes or leaks is no reason to skip.
 bool can_open(const std::string& protocol);
