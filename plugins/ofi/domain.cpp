@@ -45,7 +45,7 @@ Domain::Domain(const plugin::OpenSpec& spec, Choice choice)
 // Some may have died before anything was heard of them.
 Domain::~Domain() {
     if (provider().probe == Probe::process) {
-        remove_stale_segments(kManyTries);
+        remove_stale_segments(kLastLook);
     }
 }
 

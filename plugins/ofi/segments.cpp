@@ -124,12 +124,22 @@ pid_t maker(std::string_view name) noexcept {
 
 }  // namespace
 
-SegmentGate::SegmentGate(As as, unsigned tries) noexcept
+SegmentGate::SegmentGate(As as, std::chrono::milliseconds patience) noexcept
     : directory_(open(kDirectory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    using std::chrono::steady_clock;
     const int lock = (as == As::maker ? LOCK_SH : LOCK_EX) | LOCK_NB;
-    while (directory_ && !(entered_ = flock(directory_.get(), lock) == 0) && tries-- != 0) {
-        const timespec moment{.tv_sec = 0, .tv_nsec = 500'000};
-        nanosleep(&moment, nullptr);
+    const auto end = steady_clock::now() + patience;
+    // However late a nap ends, the last try is one after the end.
+    for (bool last = !directory_; !last && !entered_;) {
+        last = steady_clock::now() >= end;
+        entered_ = flock(directory_.get(), lock) == 0;
+        if (!entered_ && !last) {
+            if (errno != EWOULDBLOCK) {
+                return;
+            }
+            const timespec nap{.tv_sec = 0, .tv_nsec = 500'000};
+            nanosleep(&nap, nullptr);
+        }
     }
 }
 
@@ -162,7 +172,7 @@ SegmentOwner segment_owner(const std::string& name) noexcept {
 
 void remove_segment(const std::string& name) noexcept {
     try {
-        const SegmentGate gate(SegmentGate::As::judge, kFewTries);
+        const SegmentGate gate(SegmentGate::As::judge, kMoment);
         if (gate.entered()) {
             remove_if_dead(name);
         }
@@ -172,7 +182,7 @@ void remove_segment(const std::string& name) noexcept {
 
 void remove_segments(const std::string& name) noexcept {
     try {
-        const SegmentGate gate(SegmentGate::As::judge, kFewTries);
+        const SegmentGate gate(SegmentGate::As::judge, kMoment);
         if (!gate.entered()) {
             return;
         }
@@ -185,9 +195,9 @@ void remove_segments(const std::string& name) noexcept {
     }
 }
 
-void remove_stale_segments(unsigned tries) noexcept {
+void remove_stale_segments(std::chrono::milliseconds patience) noexcept {
     try {
-        const SegmentGate gate(SegmentGate::As::judge, tries);
+        const SegmentGate gate(SegmentGate::As::judge, patience);
         if (!gate.entered()) {
             return;
         }

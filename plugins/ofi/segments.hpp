@@ -9,12 +9,14 @@
 //
 // A segment has its lock a moment after its name. So whoever makes one, and whoever concludes from
 // a missing lock, does that in the gate: a lock on the directory, shared for the first, exclusive
-// for the second. Nobody waits long: who finds it taken concludes nothing.
+// for the second. Nobody waits long, a second at most: who finds it taken until then concludes
+// nothing.
 //
 // A process does not see its own locks, and loses them when it closes any descriptor of the file:
 // the table of neighbours knows its endpoints, before they have a segment.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include <sys/types.h>
@@ -26,7 +28,9 @@ namespace na::ofi {
 class SegmentGate {
  public:
     enum class As { maker, judge };
-    explicit SegmentGate(As as, unsigned tries = 0) noexcept;
+    // Waits that long for those who are in it, by the clock. Where the lock cannot be had for
+    // another reason nothing is waited for.
+    explicit SegmentGate(As as, std::chrono::milliseconds patience = {}) noexcept;
     // Judges: nobody is making a segment. False: that cannot be told now.
     bool entered() const noexcept { return entered_; }
 
@@ -57,10 +61,9 @@ void remove_segment(const std::string& name) noexcept;
 // That, and those of further contexts.
 void remove_segments(const std::string& name) noexcept;
 // Those of this user whose names tell that they were made by processes which are no more. None, if
-// the gate was shut at each of so many tries, half a millisecond apart: somebody may be stopped in
-// it.
-inline constexpr unsigned kFewTries = 20;
-inline constexpr unsigned kManyTries = 2000;  // of who looks for the last time
-void remove_stale_segments(unsigned tries = kFewTries) noexcept;
+// the gate was shut for so long: somebody may be stopped in it.
+inline constexpr std::chrono::milliseconds kMoment{10};
+inline constexpr std::chrono::milliseconds kLastLook{1000};  // of who will not come again
+void remove_stale_segments(std::chrono::milliseconds patience = kMoment) noexcept;
 
 }  // namespace na::ofi

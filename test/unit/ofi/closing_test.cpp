@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What closing waits for.
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <chrono>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "spies.hpp"
 #include "support/options.hpp"
@@ -10,6 +17,34 @@
 
 using namespace std::chrono_literals;
 using support::until;
+
+namespace {
+
+// What a process that was killed has left of its endpoint, and a class that may find it when it
+// closes.
+struct Closing {
+    Closing() {
+        const pid_t dead = fork();
+        if (dead == 0) {
+            _exit(0);
+        }
+        waitpid(dead, nullptr, 0);
+        side.emplace("ofi+shm");  // it looks, too, when it opens
+        path = "/dev/shm/" + std::to_string(dead) + "-7";
+        const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        REQUIRE(fd >= 0);
+        close(fd);
+    }
+    ~Closing() { unlink(path.c_str()); }
+    Closing(const Closing&) = delete;
+    Closing& operator=(const Closing&) = delete;
+    bool left() const { return access(path.c_str(), F_OK) == 0; }
+
+    std::optional<Side> side;
+    std::string path;
+};
+
+}  // namespace
 
 // rxm tells of connections by a descriptor that stays readable when it has taken them up: who waits
 // for that to end waits in vain, and polls all the while.
@@ -47,4 +82,49 @@ TEST_CASE("a class that somebody has connected to closes without waiting", "[ofi
     server.domain = {};
     CHECK(listened()[0]->reads - before < 100);
     CHECK(client.context.close(10s));
+}
+
+// On a busy machine somebody may be in the gate for long, without being stopped there.
+TEST_CASE("a class of shared memory that closes waits for who makes a segment", "[ofi][closing]") {
+    if (!can_open("ofi+shm")) {
+        support::skip("ofi+shm cannot be opened here");
+        return;
+    }
+    Closing closing;
+    // For much longer than who opens waits.
+    GateSpy gate([](std::chrono::nanoseconds since) { return since < 200ms ? EWOULDBLOCK : 0; });
+    // (Real ones of other processes may be in it, too.)
+    closing.side.reset();
+    CHECK(gate.tries.back() - gate.tries.front() >= 200ms);
+    CHECK_FALSE(closing.left());
+}
+
+TEST_CASE("a class of shared memory closes although somebody is stopped while he makes a segment",
+          "[ofi][closing]") {
+    if (!can_open("ofi+shm")) {
+        support::skip("ofi+shm cannot be opened here");
+        return;
+    }
+    Closing closing;
+    // Each try takes long, as naps do on a busy machine.
+    GateSpy gate([](std::chrono::nanoseconds) {
+        std::this_thread::sleep_for(10ms);
+        return EWOULDBLOCK;
+    });
+    closing.side.reset();
+    CHECK(gate.tries.back() - gate.tries.front() >= 980ms);
+    CHECK(gate.tries.size() <= 102);  // a second
+    CHECK(closing.left());
+}
+
+TEST_CASE("a lock that cannot be had at all is not waited for", "[ofi][closing]") {
+    if (!can_open("ofi+shm")) {
+        support::skip("ofi+shm cannot be opened here");
+        return;
+    }
+    Closing closing;
+    GateSpy gate([](std::chrono::nanoseconds) { return ENOLCK; });
+    closing.side.reset();
+    CHECK(gate.tries.size() == 1);
+    CHECK(closing.left());
 }

@@ -5,7 +5,9 @@
 
 #include <rdma/fi_domain.h>
 
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -27,6 +29,20 @@ std::vector<std::unique_ptr<Listened>>& listened();
 std::set<void*>& transfers();
 // As long as it is true, the end of none of them is told.
 bool& withholds();
+
+// The gate that whoever judges segments of shared memory goes through, an exclusive lock on the
+// folder that they are in: what is answered there instead of the kernel.
+struct GateSpy {
+    // The error of the try that began `since` after the first; 0: the kernel answers.
+    using Answer = std::function<int(std::chrono::nanoseconds since)>;
+    explicit GateSpy(Answer answer);
+    ~GateSpy();
+    GateSpy(const GateSpy&) = delete;
+    GateSpy& operator=(const GateSpy&) = delete;
+
+    const Answer answer;
+    std::vector<std::chrono::steady_clock::time_point> tries;
+};
 
 struct Side {
     explicit Side(const std::string& info)
