@@ -22,15 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of this thread, in a run queue. Zero where the kernel does not tell.
-std::chrono::nanoseconds run_delay() {
-    std::ifstream in("/proc/thread-self/schedstat");
-    long long running = 0;
-    long long waiting = 0;
-    in >> running >> waiting;
-    return std::chrono::nanoseconds(in ? waiting : 0);
-}
-
 // `word` as a whole: 12 is in "12-0" and not in "112".
 bool has_word(const std::string& text, const std::string& word) {
     const auto inside = [&](std::size_t i) {
@@ -54,11 +45,15 @@ bool temporary(const std::string& path) {
 
 }  // namespace
 
-Stopwatch::Stopwatch() : start_(std::chrono::steady_clock::now()), delay_(run_delay()) {}
+Stopwatch::Stopwatch() : start_(std::chrono::steady_clock::now()) {
+    hindrance_.start();
+}
 
 std::chrono::milliseconds Stopwatch::elapsed() const {
-    const auto wall = std::chrono::steady_clock::now() - start_;
-    return std::chrono::duration_cast<std::chrono::milliseconds>(wall - (run_delay() - delay_));
+    const auto wall =
+        std::chrono::steady_clock::now() - start_;  // before the look, which takes time
+    const auto hindered = std::min<std::chrono::nanoseconds>(hindrance_.so_far(), wall);
+    return std::chrono::duration_cast<std::chrono::milliseconds>(wall - hindered);
 }
 
 std::size_t count_descriptors() {

@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
+#include "support/hindrance.hpp"
 #include "support/options.hpp"
 
 namespace crash {
@@ -18,8 +19,7 @@ namespace crash {
 // How long the end of a peer may stay unnoticed.
 inline constexpr std::chrono::milliseconds kNotice{1000 * support::kSlow};
 
-// Time that passed, without that in which this thread was ready to run but had no processor: a
-// loaded machine is no failure.
+// Time that passed, without what a loaded machine withholds.
 class Stopwatch {
  public:
     Stopwatch();
@@ -27,7 +27,7 @@ class Stopwatch {
 
  private:
     std::chrono::steady_clock::time_point start_;
-    std::chrono::nanoseconds delay_;
+    support::Hindrance hindrance_;
 };
 
 // Open descriptors of this process; SIZE_MAX if there is none left to look.
