@@ -77,14 +77,16 @@ constexpr std::size_t kMostProcesses = 2048;
 
 // This process, and those that descend from it, to the front; answers how many.
 std::size_t family(const Directory& proc, std::span<Process> all) noexcept {
-    std::size_t count = 0;
+    const int self = getpid();
+    all[0] = {self, 0, true};  // there, however many others come before it
+    std::size_t count = 1;
     proc.numbers([&](int id, const char* name) {
         char text[512];
         // The name of the program, in brackets, may hold any character.
-        if (count < all.size() && read_text(proc.fd, name, "stat", text)) {
+        if (id != self && count < all.size() && read_text(proc.fd, name, "stat", text)) {
             const char* end = std::strrchr(text, ')');
             if (end != nullptr && std::strlen(end) > 4) {
-                all[count++] = {id, std::atoi(end + 4), id == getpid()};
+                all[count++] = {id, std::atoi(end + 4), false};
             }
         }
     });

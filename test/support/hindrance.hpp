@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a loaded machine withholds: time in which somebody of this test was ready to run and had no
-// processor. Deadlines that leave it out are as strict on a quiet machine as any, and no failure of
-// a busy one.
+// processor. Deadlines that leave it out are no failure of a busy machine.
+//
+// Who had the processor instead is not asked. So a test with more threads that never sleep than
+// there are processors has its waiting for itself left out, too: its deadlines come later on a
+// quiet machine as well, with a few such threads up to four times as late. Other tests' are as
+// strict there as any.
 #pragma once
 
 #include <array>
@@ -14,7 +18,8 @@ namespace support {
 
 class Hindrance {
  public:
-    // Of this process and all that descend from it, from now on.
+    // Of this process and all that descend from it, from now on. (Of the latter those are missed
+    // that are not among the first 2048 processes of the machine, and of threads those beyond 512.)
     void start() noexcept;
     // How much of the time since then is not to be counted: what the thread that had to wait most
     // has waited, or, as threads wait for each other, what all have waited together, the latter up
