@@ -12,6 +12,7 @@
 #include <catch2/catch.hpp>
 
 #include "crash/sm_victim.hpp"
+#include "support/until.hpp"
 
 using namespace crash;
 
@@ -161,7 +162,8 @@ int restless(Node& node, int rounds) {
     for (int i = 0; i < rounds; ++i) {
         node.poll();
         pollfd fd{.fd = node->plugin->wait_fd(), .events = POLLIN, .revents = 0};
-        cut += !node->plugin->arm() || ::poll(&fd, 1, 5) != 0;
+        cut +=
+            !node->plugin->arm() || support::uninterrupted([&] { return ::poll(&fd, 1, 5); }) != 0;
     }
     return cut;
 }

@@ -3,6 +3,7 @@
 // passed.
 #pragma once
 
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
@@ -66,6 +67,16 @@ template <typename Done, typename... Pump>
 template <typename Done, typename... Pump>
 [[nodiscard]] bool until(Done&& done, Pump&&... pump) {
     return until(Deadline(kDeadline, Deadline::Look::late), done, pump...);
+}
+
+// Calls again what a signal has interrupted: that of the watchdog may come at any time, and return.
+template <typename Call>
+auto uninterrupted(Call&& call) {
+    for (;;) {
+        if (const auto result = call(); result != -1 || errno != EINTR) {
+            return result;
+        }
+    }
 }
 
 }  // namespace support

@@ -2,6 +2,7 @@
 #include "support/watchdog.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -18,13 +19,16 @@ namespace {
 char text[256];
 std::size_t text_size = 0;
 Hindrance hindrance;
+unsigned limit = 0;
 unsigned given = 0;  // seconds for hindrance, so far
 
 void expired(int) {
+    const int before = errno;  // of whoever is interrupted
     const auto hindered = static_cast<unsigned>(
         std::chrono::duration_cast<std::chrono::seconds>(hindrance.so_far()).count());
-    if (hindered > given) {
-        alarm(hindered - std::exchange(given, hindered));
+    if (const unsigned more = std::min(hindered, limit); more > given) {
+        alarm(more - std::exchange(given, more));
+        errno = before;
         return;
     }
     static constexpr char kHead[] = "\nWATCHDOG: time is over in ";
@@ -45,7 +49,9 @@ void watchdog(unsigned seconds, std::string_view what) {
     std::memcpy(text, what.data(), text_size);
     struct sigaction action {};
     action.sa_handler = expired;
+    action.sa_flags = SA_RESTART;  // it may return
     sigaction(SIGALRM, &action, nullptr);
+    limit = seconds;
     given = 0;
     hindrance.start();
     alarm(seconds);

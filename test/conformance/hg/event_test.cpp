@@ -133,8 +133,10 @@ TEST_CASE("the event interface with epoll: no event is missed") {
         REQUIRE(call.forward(in) == HG_SUCCESS);
         while (!call.done()) {
             if (!HG_Event_ready(pair.a.context())) {
-                REQUIRE(epoll_wait(set, &event, 1,
-                                   static_cast<int>(support::kDeadline.count()) * 1000) == 1);
+                REQUIRE(support::uninterrupted([&] {
+                            return epoll_wait(set, &event, 1,
+                                              static_cast<int>(support::kDeadline.count()) * 1000);
+                        }) == 1);
             }
             unsigned due = 0;
             REQUIRE(HG_Event_progress(pair.a.context(), &due) == HG_SUCCESS);
@@ -186,7 +188,7 @@ TEST_CASE("a completion made by another thread wakes who sleeps in progress, and
         CHECK(!HG_Event_ready(side.context()));
         std::thread t = later();
         pollfd p{.fd = fd, .events = POLLIN, .revents = 0};
-        CHECK(poll(&p, 1, 10'000) == 1);
+        CHECK(support::uninterrupted([&] { return poll(&p, 1, 10'000); }) == 1);
         t.join();
         CHECK(HG_Event_progress(side.context(), &n) == HG_SUCCESS);
         CHECK(n == 1);

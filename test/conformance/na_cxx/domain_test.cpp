@@ -11,6 +11,7 @@
 #include "na.h"
 #include "side.hpp"
 #include "support/allocations.hpp"
+#include "support/until.hpp"
 
 using namespace cxx_test;
 using namespace std::chrono_literals;
@@ -160,7 +161,7 @@ TEST_CASE("an event loop sleeps on the descriptor", "[cxx][wait]") {
     while (!receiving.done()) {
         if (p.b.context.arm()) {
             pollfd set{.fd = p.b.context.wait_fd(), .events = POLLIN, .revents = 0};
-            REQUIRE(::poll(&set, 1, 60'000) == 1);
+            REQUIRE(support::uninterrupted([&] { return ::poll(&set, 1, 60'000); }) == 1);
         }
         p.b.pump();
     }

@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "support/until.hpp"
 #include "unit/sm/fake_peer.hpp"
 #include "unit/sm/node.hpp"
 
@@ -413,7 +414,7 @@ TEST_CASE("hostile: a message whose producer stops half-way lets the others slee
     // It goes on, and gives notice like after every message.
     peer.write(Forged<Nothing>{{}, {}});
     peer.knock();
-    CHECK(poll(&fd, 1, 5000) == 1);
+    CHECK(support::uninterrupted([&] { return poll(&fd, 1, 5000); }) == 1);
     REQUIRE(settle([&] { return server->messages.size() == 1; }, server));
     // Complete before the sleep: no sleep.
     peer.write(Forged<Nothing>{{Kind::inline_message, 0, 100, 1}, {}});

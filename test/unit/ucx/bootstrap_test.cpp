@@ -43,7 +43,7 @@ struct Impostor {
     // Answers, and hangs up or not.
     void answer(bool hang_up) {
         pollfd set{port.fd.get(), POLLIN, 0};
-        REQUIRE(poll(&set, 1, 10000) == 1);
+        REQUIRE(support::uninterrupted([&] { return poll(&set, 1, 10000); }) == 1);
         who.reset(accept(port.fd.get(), nullptr, nullptr));
         REQUIRE(who);
         REQUIRE(send(who.get(), says.data(), says.size(), MSG_NOSIGNAL) ==
