@@ -139,8 +139,22 @@ bool Port::enter_budget() noexcept {
     return false;
 }
 
+// So many receives that there are never more refusals at a time than are answered.
+std::int32_t Port::most() const noexcept {
+    return limit_ + kForRefusals + kept_.load(std::memory_order_relaxed);
+}
+
+bool Port::kept_ended() noexcept {
+    add(kept_, -1);
+    if (budget_.load(std::memory_order_relaxed) <= most()) {
+        return true;
+    }
+    add(budget_, -1);
+    return false;
+}
+
 bool Port::raise_budget() noexcept {
-    const std::int32_t most = limit_ + kForRefusals + kept_.load(std::memory_order_relaxed);
+    const std::int32_t most = this->most();
     const std::int32_t now = budget_.load(std::memory_order_relaxed);
     if (increment_ < 0 || now >= most) {
         return false;

@@ -114,7 +114,9 @@ class Port {
     // Whether that one is served all the same: some are answered, and only kept. If there was a
     // look for such just now, there is none, and up to a sixteenth of the limit is not used.
     bool makes_room() noexcept;
-    void kept_ended() noexcept { add(kept_, -1); }
+    // One that was kept comes back. False: it is not for further requests, the budget is less by
+    // it.
+    bool kept_ended() noexcept;
 
     Counters counters;
 
@@ -132,6 +134,7 @@ class Port {
         return before;
     }
     void add_slab();
+    std::int32_t most() const noexcept;  // of the budget
 
     Context& context_;
     const bulk::Rail rail_;

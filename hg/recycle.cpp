@@ -117,9 +117,7 @@ bool Handle::let_go(bool looped) noexcept {
     if (std::exchange(rejected_, false)) {
         context.rejecting_.fetch_sub(1, std::memory_order_relaxed);
     }
-    if (kept_.exchange(false, std::memory_order_relaxed)) {
-        port_->kept_ended();
-    }
+    const bool surplus = kept_.exchange(false, std::memory_order_relaxed) && !port_->kept_ended();
     const bool abandoned = std::exchange(abandoned_, false);
     const bool released_early = std::exchange(input_released_, false);
     if (released_early) {
@@ -138,7 +136,10 @@ bool Handle::let_go(bool looped) noexcept {
         }
         return false;
     }
-    if (looped || (released_early && !port_->enter_budget())) {
+    if (surplus && !released_early && !looped) {
+        port_->leave_budget();
+    }
+    if (looped || (released_early ? !port_->enter_budget() : surplus)) {
         drop_data();
         target_ = false;
         context.handles_->give(*this);
