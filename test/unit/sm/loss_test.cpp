@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The end of one connection of several with the same peer, and of a peer whose name another takes.
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -83,6 +84,43 @@ TEST_CASE("loss: who is refused learns it, however often it posts meanwhile") {
     CHECK_FALSE(a->lost.empty());
     // Each connection but the last one has had its end.
     CHECK(a->lost.size() + 1 >= a->stat("sm_connected"));
+}
+
+// Somebody took the connection up, and wrote to it: a message that lands ends in progress, not in
+// the post that finds the peer gone.
+TEST_CASE("loss: nothing that came ends inside a post") {
+    const std::string name = "loss-landing-" + std::to_string(getpid());
+    auto listener = bind_socket(socket_name(name, 0), 8);
+    REQUIRE(listener);
+    Node a;
+    const std::string uri = "sm://" + name;
+    TestOp op;
+    REQUIRE(a.try_send(op, uri, Lane::unexpected, 1, "hello", 5).what == Posted::What::done);
+    {
+        const UniqueFd socket(accept(listener->get(), nullptr, nullptr));
+        REQUIRE(socket);
+        Received hello;
+        receive_message(socket.get(), hello);
+        REQUIRE(hello.fd_count == 3);
+        struct stat file {};
+        REQUIRE(fstat(hello.fds[0].get(), &file) == 0);
+        auto region =
+            map_peer_memory(hello.fds[0].get(), static_cast<std::size_t>(file.st_size), true);
+        REQUIRE(region);
+        struct {
+            Head head;
+            Announce announce;
+        } large{{Kind::bounce, 0, 5, 9}, {2000}};
+        Line& line = region->at<Direction>(0)[1].lines[0];
+        std::memcpy(line.payload, &large, sizeof large);
+        line.sequence.store(lap(0), std::memory_order_release);
+        REQUIRE(settle([&] { return a->landing == 1; }, a));
+    }
+    (void)a.try_send(op, uri, Lane::unexpected, 2, "hello", 5);
+    CHECK(a->landing == 1);
+    CHECK(a->messages.empty());
+    REQUIRE(settle([&] { return !a->lost.empty(); }, a));
+    CHECK(a->lost.front().first == uri);
 }
 
 // As of a process that is killed: its listening socket goes last.

@@ -6,6 +6,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <sys/mman.h>
+#include <sys/resource.h>
+
 #include "unit/sm/exchange.hpp"
 
 using namespace sm_test;
@@ -286,6 +289,41 @@ TEST_CASE("rma: freed allocations leave the peers") {
     REQUIRE(c != nullptr);
     CHECK(settle([&] { return c->mapped[0].empty() && c->mapped[1].empty(); }, a, b));
 }
+
+// (Sanitizers take more addresses than that themselves.)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("rma: memory that is too large to be retired gives up no other") {
+    struct Limit {
+        explicit Limit(rlim_t bytes) {
+            getrlimit(RLIMIT_AS, &before);
+            const rlimit less{bytes, before.rlim_max};
+            REQUIRE(setrlimit(RLIMIT_AS, &less) == 0);
+        }
+        ~Limit() { setrlimit(RLIMIT_AS, &before); }
+        rlimit before{};
+    };
+    const auto taken = [](void* at) {
+        void* const got =
+            mmap(at, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (got != MAP_FAILED) {
+            munmap(got, 4096);
+        }
+        return got == MAP_FAILED;
+    };
+    constexpr std::size_t kLarge = std::size_t{600} << 20;
+    const Limit limit(rlim_t{8} << 30);
+    Node b;
+    void* small = b.domain->allocate(1 << 16);
+    void* large = b.domain->allocate(kLarge);
+    REQUIRE(small != nullptr);
+    REQUIRE(large != nullptr);
+    b.domain->retire(small, 1 << 16);
+    REQUIRE(taken(small));
+    b.domain->retire(large, kLarge);
+    CHECK(taken(small));
+    CHECK_FALSE(taken(large));
+}
+#endif
 
 TEST_CASE("rma: memory that was retired is not read, whatever comes after it") {
     constexpr std::size_t kSize = 1 << 16;
