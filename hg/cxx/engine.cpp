@@ -286,14 +286,15 @@ void EngineCore::cancel_rest(std::chrono::milliseconds limit) noexcept {
     if (canceling_.exchange(true, std::memory_order_seq_cst)) {
         return;
     }
-    timers_.expire_all();
     if (!quiet()) {
         NA_LOG_WARNING(cls,
                        "shutdown: {} calls, {} handlers, {} requests that wait for one and {} "
                        "tasks have not ended in {} ms: they are canceled",
                        calls.load(), handlers.load(), waiting.load(), tasks.load(), limit.count());
     }
+    // First: who sleeps in a loop until he is told would not sleep any more, and not be told yet.
     (void)stopping_.request_stop();
+    timers_.expire_all();
     begin_waiting();  // which answers them
 }
 
