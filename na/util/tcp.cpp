@@ -90,16 +90,27 @@ void SilenceWatch::each(const IpEndpoint& here, Each&& each) const noexcept {
     }
 }
 
-void SilenceWatch::add(const IpEndpoint& there) {
+void SilenceWatch::add(const IpEndpoint& there, std::int64_t now) {
+    if (places_.empty()) {
+        next_look_ = now + kInterval;
+    }
     if (std::find(places_.begin(), places_.end(), there) == places_.end()) {
         places_.push_back(there);
     }
 }
 
+bool SilenceWatch::due(std::int64_t now) noexcept {
+    if (places_.empty() || now < next_look_) {
+        return false;
+    }
+    next_look_ = now + kInterval;
+    return true;
+}
+
 std::size_t SilenceWatch::look(const IpEndpoint& here) noexcept {
     std::size_t ended = 0;
     each(here, [&](int fd) {
-        if (!asked(fd)) {
+        if (get(fd, SOL_SOCKET, SO_KEEPALIVE) == 0) {  // else its owner asks
             ask(fd);
         }
         if (silent(fd, silence_)) {

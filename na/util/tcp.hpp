@@ -22,8 +22,11 @@ class SilenceWatch {
     explicit SilenceWatch(std::chrono::milliseconds silence = std::chrono::seconds(10)) noexcept
         : silence_(silence) {}
     // The connections with `there`, and those that somebody of its host made to us, are watched.
-    // Throws std::bad_alloc.
-    void add(const IpEndpoint& there);
+    // Times are nanoseconds of a clock that never goes back. Throws std::bad_alloc.
+    void add(const IpEndpoint& there, std::int64_t now);
+    // Whether it is time to look; then the next look is kInterval away. Further places postpone
+    // nothing.
+    bool due(std::int64_t now) noexcept;
     bool empty() const noexcept { return places_.empty(); }
     // `here`: where we listen. Answers how many connections were shut down. Reads
     // /proc.
@@ -37,6 +40,7 @@ class SilenceWatch {
 
     const std::chrono::milliseconds silence_;
     std::vector<IpEndpoint> places_;
+    std::int64_t next_look_ = 0;
 };
 
 }  // namespace na::util

@@ -117,7 +117,6 @@ class Context final : public session::Engine {
     // Transfers whose peer is lost, and whose memory the provider still has.
     std::size_t lent_ = 0;
     util::SilenceWatch silence_;
-    std::int64_t next_silence_look_ = 0;
 
     std::size_t under_way_ = 0;
     std::size_t debts_ = 0;  // requests under way with peers that were left

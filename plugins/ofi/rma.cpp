@@ -293,8 +293,7 @@ void Context::watch_silence(const Link& link) noexcept {
     try {
         util::IpEndpoint there = link.address.ip();
         there.port = static_cast<std::uint16_t>(there.port + link.target);
-        silence_.add(there);
-        next_silence_look_ = session::now_ns() + util::SilenceWatch::kInterval;
+        silence_.add(there, session::now_ns());
     } catch (const std::bad_alloc&) {
         NA_LOG_WARNING(rma, "out of memory: transfers with {} end when TCP gives up",
                        link.address.text());
@@ -303,10 +302,9 @@ void Context::watch_silence(const Link& link) noexcept {
 
 // While the provider has memory of transfers with lost peers.
 void Context::look_for_silence() noexcept {
-    if (silence_.empty() || session::now_ns() < next_silence_look_) {
+    if (!silence_.due(session::now_ns())) {
         return;
     }
-    next_silence_look_ = session::now_ns() + util::SilenceWatch::kInterval;
     try {
         if (const auto here = endpoint_->name()) {
             if (const std::size_t n = silence_.look(here->ip()); n != 0) {

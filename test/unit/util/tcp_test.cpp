@@ -75,12 +75,12 @@ TEST_CASE("connections with one place are asked whether it lives, others are not
     SilenceWatch watch;
     IpEndpoint another = local_end(there.get());
     another.address = na::util::IpAddress::parse("127.0.0.2").value();
-    watch.add(another);
+    watch.add(another, 0);
     CHECK(watch.look(me) == 0);
     CHECK_FALSE(asked(ours.made));
 
     // The one that was made to it, and the one that came to us from its host.
-    watch.add(local_end(there.get()));
+    watch.add(local_end(there.get()), 0);
     CHECK(watch.look(me) == 0);
     CHECK(asked(ours.made));
     CHECK(asked(theirs.taken));
@@ -108,7 +108,7 @@ TEST_CASE("connections with a host that answers stay", "[tcp]") {
         sent += static_cast<std::size_t>(n);
     }
     SilenceWatch watch(1500ms);
-    watch.add(local_end(there.get()));
+    watch.add(local_end(there.get()), 0);
     const auto end = std::chrono::steady_clock::now() + 7s;
     while (std::chrono::steady_clock::now() < end) {
         REQUIRE(watch.look(local_end(here.get())) == 0);
@@ -122,4 +122,16 @@ TEST_CASE("connections with a host that answers stay", "[tcp]") {
     }
     REQUIRE(send(idle.made.get(), "y", 1, 0) == 1);
     CHECK(recv(idle.taken.get(), bytes.data(), 1, 0) == 1);
+}
+
+TEST_CASE("looks for silence are an interval apart, whoever is lost meanwhile", "[tcp]") {
+    constexpr std::int64_t kInterval = SilenceWatch::kInterval;
+    SilenceWatch watch;
+    CHECK_FALSE(watch.due(kInterval));
+    watch.add({kLoopback, 1}, kInterval);
+    CHECK_FALSE(watch.due(2 * kInterval - 1));
+    watch.add({kLoopback, 2}, 2 * kInterval - 1);
+    CHECK(watch.due(2 * kInterval));
+    CHECK_FALSE(watch.due(3 * kInterval - 1));
+    CHECK(watch.due(3 * kInterval));
 }
