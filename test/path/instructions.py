@@ -5,6 +5,8 @@ their number only, so that opening and closing do not count.
 
   instructions.py PROGRAM rpc|progress [--limit N] [--functions]
 
+For rpc whatever both sides execute counts, the program's callbacks included; for progress what HG_Event_progress does, from its first
+instruction to its last, and not the loop around it.
 With --limit more than N fails (status 1). With --functions: who takes them. 77: cannot be counted here.
 """
 
@@ -39,7 +41,8 @@ def count(program, what, number):
     """The total, and {function: its own instructions}."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out")
-        done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", program, what, str(number)],
+        only = ["--toggle-collect=HG_Event_progress"] if what == "progress" else []
+        done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *only, program, what, str(number)],
                               capture_output=True, text=True)
         if done.returncode == 77:
             skip(done.stdout.strip().removeprefix("SKIPPED: "))
