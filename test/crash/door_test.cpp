@@ -380,6 +380,7 @@ TEST_CASE("a crowd stands in the door", "[na][door]") {
                 };
                 visit();
                 const std::size_t open = count_descriptors();
+                const std::string at_first = list_descriptors();
                 std::unique_ptr<FewFiles> limit;
                 if (few_files) {
                     NA_Set_log_level("none");  // it says what it lacks, which is right
@@ -409,10 +410,16 @@ TEST_CASE("a crowd stands in the door", "[na][door]") {
                 }
                 Nursery::kill(crowd);
                 crowds.reap(pump);
-                CHECK(support::until_for(
+                const bool closed = support::until_for(
                     local ? kNotice : support::kDeadline,
-                    [&] { return count_descriptors() <= open; }, pump));
+                    [&] { return count_descriptors() <= open; }, pump);
                 limit.reset();
+                if (!closed) {
+                    UNSCOPED_INFO("open at first:\n"
+                                  << at_first << "open now:\n"
+                                  << list_descriptors());
+                }
+                CHECK(closed);
                 NA_Set_log_level("error");
                 const std::uint64_t pings = inbox.pings();
                 visit();

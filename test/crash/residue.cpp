@@ -11,6 +11,10 @@
 #include <sstream>
 
 #include <malloc.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -72,12 +76,46 @@ bool descriptors_are_back(std::size_t before) {
     return now == before;
 }
 
+namespace {
+
+std::string address_of(const sockaddr_storage& address, socklen_t size) {
+    char host[NI_MAXHOST];
+    char port[NI_MAXSERV];
+    return getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof host, port,
+                       sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) == 0
+               ? std::string(host) + ":" + port
+               : std::string("-");
+}
+
+// Of a socket: both ends, and TCP's state. Of anything else: nothing.
+std::string ends_of(int fd) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+        return {};
+    }
+    std::string text = "  " + address_of(address, size);
+    size = sizeof address;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0) {
+        text += " - " + address_of(address, size);
+    }
+    tcp_info info{};
+    size = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0) {
+        text += ", state " + std::to_string(info.tcpi_state);
+    }
+    return text;
+}
+
+}  // namespace
+
 std::string list_descriptors() {
     std::string list;
     for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
         std::error_code gone;  // that of the directory itself
-        list += entry.path().filename().string() + " -> " + fs::read_symlink(entry, gone).string() +
-                "\n";
+        const std::string number = entry.path().filename().string();
+        list += number + " -> " + fs::read_symlink(entry, gone).string() +
+                ends_of(std::stoi(number)) + "\n";
     }
     return list;
 }
