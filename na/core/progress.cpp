@@ -83,12 +83,12 @@ void Waiter::drain() noexcept {
     }
 }
 
-void Waiter::sleep(Clock::duration at_most) noexcept {
+bool Waiter::sleep(Clock::duration at_most) noexcept {
     sleeps_.fetch_add(1, std::memory_order_relaxed);
     // Rounded up: waking early would only mean another turn.
     const auto ms = std::chrono::ceil<std::chrono::milliseconds>(at_most).count();
     pollfd set{.fd = epoll_, .events = POLLIN, .revents = 0};
-    ::poll(&set, 1, static_cast<int>(ms));
+    return ::poll(&set, 1, static_cast<int>(ms)) != 0;
 }
 
 const void* Waiter::this_thread() noexcept {

@@ -139,15 +139,17 @@ class Waiter {
                 continue;
             }
             sleepers_.fetch_add(1, std::memory_order_seq_cst);
+            bool woken_up = true;
             if (!ready() && arm() && !ready()) {
-                sleep(deadline - now);
+                woken_up = sleep(deadline - now);
                 const auto woken = Clock::now();
                 learn(woken - now);
                 now = woken;
             }
             // The last one takes the signal back: one that is only about to sleep must still find
-            // it.
-            if (sleepers_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+            // it. (One that comes when the time is over ends the next sleep at once, and goes
+            // then.)
+            if (sleepers_.fetch_sub(1, std::memory_order_acq_rel) == 1 && woken_up) {
                 drain();
             }
             poll();
@@ -167,14 +169,16 @@ class Waiter {
 
     // Spins at most spin_ns_, which doubles after a success, halves after a failure, and jumps up
     // after a sleep shorter than a spin could have been: a context under steady traffic stays
-    // awake, an idle one sleeps after a microsecond.
+    // awake, an idle one sleeps at once.
     template <typename Poll, typename Ready>
     bool spin(Clock::time_point deadline, Poll& poll, Ready& ready) {
         const auto start = Clock::now();
         const std::int64_t budget =
             epoll_ < 0 && !naps_ ? kMaxSpinNs : spin_ns_.load(std::memory_order_relaxed);
-        // Polls between looks at the clock, which takes longer than some. Others are system calls:
-        // one of them is all the budget that an idle context has.
+        if (budget <= kMinSpinNs && epoll_ >= 0) {
+            return false;  // whoever waits has just polled, and some polls are system calls
+        }
+        // Polls between looks at the clock, which takes longer than some.
         for (int polls = budget > kMinSpinNs ? 16 : 1;; polls = polls < 16 ? polls * 2 : polls) {
             for (int i = 0; i < polls; ++i) {
                 poll();
@@ -210,7 +214,7 @@ class Waiter {
             spin_ns_.store(kMaxSpinNs, std::memory_order_relaxed);
         }
     }
-    void sleep(Clock::duration at_most) noexcept;
+    bool sleep(Clock::duration at_most) noexcept;  // false: nothing but the time woke it
     void drain() noexcept;
     void disarm_slow() noexcept;
     static void yield() noexcept;
