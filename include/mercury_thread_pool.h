@@ -18,6 +18,16 @@ struct hg_thread_work {
     STAILQ_ENTRY(hg_thread_work) entry; /* the pool's */
 };
 
+/* Complete for programs that ask for its size (std::unique_ptr does). Only hg_thread_pool_init
+ * makes one, and what is in it changes while the mutex is held only. */
+struct hg_thread_pool {
+    unsigned int sleeping_worker_count;
+    STAILQ_HEAD(, hg_thread_work) pending_queue;
+    bool shutdown;
+    hg_thread_mutex_t mutex;
+    hg_thread_cond_t cond;
+};
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -3,11 +3,8 @@
 
 #include <stdlib.h>
 
-struct hg_thread_pool {
-    hg_thread_mutex_t mutex; /* guards the next three */
-    hg_thread_cond_t wake;
-    STAILQ_HEAD(, hg_thread_work) queue;
-    bool closing;
+struct threads {
+    struct hg_thread_pool pool; /* first: what programs hold */
     unsigned int count;
     hg_thread_t threads[];
 };
@@ -17,20 +14,22 @@ static HG_THREAD_RETURN_TYPE worker(void* arg) {
 
     hg_thread_mutex_lock(&pool->mutex);
     for (;;) {
-        struct hg_thread_work* work = STAILQ_FIRST(&pool->queue);
+        struct hg_thread_work* work = STAILQ_FIRST(&pool->pending_queue);
 
         if (work != NULL) {
             const hg_thread_func_t func = work->func;
             void* args = work->args;
 
-            STAILQ_REMOVE_HEAD(&pool->queue, entry);
+            STAILQ_REMOVE_HEAD(&pool->pending_queue, entry);
             hg_thread_mutex_unlock(&pool->mutex);
             (void)func(args); /* `work` may be gone or posted again */
             hg_thread_mutex_lock(&pool->mutex);
-        } else if (pool->closing) {
+        } else if (pool->shutdown) {
             break;
         } else {
-            (void)hg_thread_cond_wait(&pool->wake, &pool->mutex);
+            pool->sleeping_worker_count++;
+            (void)hg_thread_cond_wait(&pool->cond, &pool->mutex);
+            pool->sleeping_worker_count--;
         }
     }
     hg_thread_mutex_unlock(&pool->mutex);
@@ -38,25 +37,27 @@ static HG_THREAD_RETURN_TYPE worker(void* arg) {
 }
 
 int hg_thread_pool_init(unsigned int thread_count, hg_thread_pool_t** pool_p) {
+    struct threads* all;
     hg_thread_pool_t* pool;
 
     if (thread_count == 0 || pool_p == NULL)
         return HG_UTIL_FAIL;
-    pool = calloc(1, sizeof *pool + thread_count * sizeof pool->threads[0]);
-    if (pool == NULL)
+    all = calloc(1, sizeof *all + thread_count * sizeof all->threads[0]);
+    if (all == NULL)
         return HG_UTIL_FAIL;
+    pool = &all->pool;
     if (hg_thread_mutex_init(&pool->mutex) != HG_UTIL_SUCCESS) {
-        free(pool);
+        free(all);
         return HG_UTIL_FAIL;
     }
-    if (hg_thread_cond_init(&pool->wake) != HG_UTIL_SUCCESS) {
+    if (hg_thread_cond_init(&pool->cond) != HG_UTIL_SUCCESS) {
         (void)hg_thread_mutex_destroy(&pool->mutex);
-        free(pool);
+        free(all);
         return HG_UTIL_FAIL;
     }
-    STAILQ_INIT(&pool->queue);
-    for (; pool->count < thread_count; pool->count++) {
-        if (hg_thread_create(&pool->threads[pool->count], worker, pool) != HG_UTIL_SUCCESS) {
+    STAILQ_INIT(&pool->pending_queue);
+    for (; all->count < thread_count; all->count++) {
+        if (hg_thread_create(&all->threads[all->count], worker, pool) != HG_UTIL_SUCCESS) {
             (void)hg_thread_pool_destroy(pool);
             return HG_UTIL_FAIL;
         }
@@ -66,19 +67,20 @@ int hg_thread_pool_init(unsigned int thread_count, hg_thread_pool_t** pool_p) {
 }
 
 int hg_thread_pool_destroy(hg_thread_pool_t* pool) {
+    struct threads* all = (struct threads*)pool;
     unsigned int i;
 
     if (pool == NULL)
         return HG_UTIL_SUCCESS;
     hg_thread_mutex_lock(&pool->mutex);
-    pool->closing = true;
-    (void)hg_thread_cond_broadcast(&pool->wake);
+    pool->shutdown = true;
+    (void)hg_thread_cond_broadcast(&pool->cond);
     hg_thread_mutex_unlock(&pool->mutex);
-    for (i = 0; i < pool->count; i++)
-        (void)hg_thread_join(pool->threads[i]);
-    (void)hg_thread_cond_destroy(&pool->wake);
+    for (i = 0; i < all->count; i++)
+        (void)hg_thread_join(all->threads[i]);
+    (void)hg_thread_cond_destroy(&pool->cond);
     (void)hg_thread_mutex_destroy(&pool->mutex);
-    free(pool);
+    free(all);
     return HG_UTIL_SUCCESS;
 }
 
@@ -88,9 +90,9 @@ int hg_thread_pool_post(hg_thread_pool_t* pool, struct hg_thread_work* work) {
     if (pool == NULL || work == NULL || work->func == NULL)
         return HG_UTIL_FAIL;
     hg_thread_mutex_lock(&pool->mutex);
-    if (!pool->closing) {
-        STAILQ_INSERT_TAIL(&pool->queue, work, entry);
-        (void)hg_thread_cond_signal(&pool->wake);
+    if (!pool->shutdown) {
+        STAILQ_INSERT_TAIL(&pool->pending_queue, work, entry);
+        (void)hg_thread_cond_signal(&pool->cond);
         ret = HG_UTIL_SUCCESS;
     }
     hg_thread_mutex_unlock(&pool->mutex);

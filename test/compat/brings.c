@@ -60,6 +60,12 @@ int post(hg_thread_pool_t* pool, struct pool_user* user) {
     hg_thread_mutex_unlock(&user->mutex);
     return hg_thread_pool_post(pool, &user->work);
 }
+
+/* As std::unique_ptr asks of what it owns. */
+size_t pool_size(void);
+size_t pool_size(void) {
+    return sizeof(hg_thread_pool_t);
+}
 #elif BRINGS == 5
 #include "mercury_queue.h"
 
