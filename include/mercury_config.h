@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mercury_compiler_attributes.h"
+
 /* Tells Cinnabar from Mercury at compile time. */
 #define HG_CINNABAR 1
 

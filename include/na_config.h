@@ -3,6 +3,8 @@
 #ifndef NA_CONFIG_H
 #define NA_CONFIG_H
 
+#include "mercury_compiler_attributes.h"
+
 /* Tells Cinnabar from Mercury at compile time. */
 #define NA_CINNABAR 1
 

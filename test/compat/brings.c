@@ -100,6 +100,29 @@ HG_LOG_DECL_REGISTER(second);
 #ifdef __cplusplus
 }
 #endif
+#elif BRINGS == 7 || BRINGS == 8
+#if BRINGS == 7
+#include "mercury.h"
+#else
+#include "na.h"
+#endif
+
+HG_ATTR_PACKED(struct packed {
+    uint8_t kind;
+    uint32_t size;
+});
+
+HG_ATTR_PRINTF(1, 2) int say(const char* format, ...);
+HG_ATTR_WARN_UNUSED_RESULT HG_ATTR_ABI_HIDDEN int counted(int kind, void* unused);
+int counted(int kind, void* unused HG_ATTR_UNUSED) {
+    switch (kind) {
+        case 0:
+            (void)say("%d", kind);
+            HG_ATTR_FALLTHROUGH;
+        default:
+            return (int)sizeof(struct packed);
+    }
+}
 #elif BRINGS == 4
 #include "mercury_proc_string.h"
 
