@@ -157,10 +157,10 @@ void write_named(std::string_view outlet, Level level, const char* file, int lin
             outlet, level_name(level), path, line, function, text, ends_line ? "\n" : "");
         std::FILE* stream = log::stream(level);
         const Printer printer = s.printer.load(std::memory_order_relaxed);
-        const std::lock_guard guard(s.mutex);
-        if (printer != nullptr) {
+        if (printer != nullptr) {  // under no lock: it may change the log's settings
             printer(stream, "%s", message.c_str());
         } else {
+            const std::lock_guard guard(s.mutex);
             std::fwrite(message.data(), 1, message.size(), stream);
             std::fflush(stream);
         }

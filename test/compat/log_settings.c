@@ -124,6 +124,28 @@ static void by_streams(void) {
     EXPECT(fclose(mine) == 0);
 }
 
+/* Turns the log off once it said something. */
+static int keep_and_stop(FILE* stream, const char* format, ...) {
+    (void)format;
+    last_stream = stream;
+    lines++;
+    HG_Set_log_subsys("~cls");
+    HG_Set_log_level("none");
+    HG_Set_log_func(keep);
+    return 0;
+}
+
+static void from_within(void) {
+    (void)alarm(60);
+    HG_Set_log_func(keep_and_stop);
+    EXPECT(complain() == 1);
+    EXPECT(complain() == 0);
+    HG_Set_log_level("error");
+    EXPECT(complain() == 0);
+    HG_Set_log_subsys("cls");
+    EXPECT(complain() > 0);
+}
+
 /* Counters are told on level info. */
 static void counters(void) {
     hg_class_t* hg_class;
@@ -160,6 +182,7 @@ int main(void) {
     with(NULL, NULL, by_calls);
     with("none", "bulk", by_calls); /* calls overrule it */
     with(NULL, NULL, by_streams);
+    with(NULL, NULL, from_within);
     with(NULL, NULL, counters);
     with("none", NULL, last_error);
     return 0;
