@@ -242,9 +242,9 @@ HG_PUBLIC hg_return_t HG_Addr_lookup1(hg_context_t* context, hg_cb_t callback, v
 #define HG_Addr_lookup HG_Addr_lookup1
 #endif
 
-/* Resolves a name at once. It does not wait for the network: that the peer is there shows when it
- * is used. The caller frees the address. HG_INVALID_ARG: malformed name. HG_PROTONOSUPPORT: a name
- * of another protocol. HG_NOENTRY, HG_HOSTUNREACH: no such endpoint on this machine (na+sm). */
+/* Resolves a name at once. It does not wait for the network, nor look whether the peer is there:
+ * that shows when it is used. The caller frees the address. HG_INVALID_ARG: malformed, or a name of
+ * another protocol. */
 HG_PUBLIC hg_return_t HG_Addr_lookup2(hg_class_t* hg_class, const char* name, hg_addr_t* addr_p);
 
 /* Gives one reference to an address back. HG_ADDR_NULL: HG_SUCCESS. */
