@@ -172,12 +172,12 @@ class Waiter {
     // awake, an idle one sleeps at once.
     template <typename Poll, typename Ready>
     bool spin(Clock::time_point deadline, Poll& poll, Ready& ready) {
-        const auto start = Clock::now();
         const std::int64_t budget =
             epoll_ < 0 && !naps_ ? kMaxSpinNs : spin_ns_.load(std::memory_order_relaxed);
         if (budget <= kMinSpinNs && epoll_ >= 0) {
             return false;  // whoever waits has just polled, and some polls are system calls
         }
+        const auto start = Clock::now();
         // Polls between looks at the clock, which takes longer than some.
         for (int polls = budget > kMinSpinNs ? 16 : 1;; polls = polls < 16 ? polls * 2 : polls) {
             for (int i = 0; i < polls; ++i) {
