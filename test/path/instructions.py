@@ -69,6 +69,8 @@ def main():
     few, functions_few = count(chosen.program, chosen.what, FEW)
     many, functions_many = count(chosen.program, chosen.what, most)
     per = (many - few) / (most - FEW)
+    if per < 1:
+        sys.exit("FAILED: nothing was counted: has HG_Event_progress another name?")
     print(f"{per:.1f} instructions per {'RPC, both sides together' if chosen.what == 'rpc' else 'empty progress call'}")
     if chosen.functions:
         for name, more in (functions_many - functions_few).most_common():
