@@ -38,6 +38,25 @@ support::Party::Body named_caller(const std::string& name, std::uint32_t tag) {
     };
 }
 
+// A name at which a process listens that takes nothing up, and a node that knows it.
+struct Unheard {
+    explicit Unheard(const char* what)
+        : name(what + std::to_string(getpid())),
+          uri("sm://" + name),
+          listener(bind_socket(socket_name(name, 0), 8)) {
+        REQUIRE(listener);
+    }
+    bool say(Lane lane, std::uint32_t tag, const std::string& text) {
+        return a.try_send(op, uri, lane, tag, text.data(), text.size()).what == Posted::What::done;
+    }
+
+    const std::string name;
+    const std::string uri;
+    na::Result<UniqueFd> listener;
+    Node a;
+    TestOp op;
+};
+
 }  // namespace
 
 TEST_CASE("loss: a context of a peer goes, the others stay") {
@@ -89,15 +108,11 @@ TEST_CASE("loss: who is refused learns it, however often it posts meanwhile") {
 // Somebody took the connection up, and wrote to it: a message that lands ends in progress, not in
 // the post that finds the peer gone.
 TEST_CASE("loss: nothing that came ends inside a post") {
-    const std::string name = "loss-landing-" + std::to_string(getpid());
-    auto listener = bind_socket(socket_name(name, 0), 8);
-    REQUIRE(listener);
-    Node a;
-    const std::string uri = "sm://" + name;
-    TestOp op;
-    REQUIRE(a.try_send(op, uri, Lane::unexpected, 1, "hello", 5).what == Posted::What::done);
+    Unheard peer("loss-landing-");
+    Node& a = peer.a;
+    REQUIRE(peer.say(Lane::unexpected, 1, "hello"));
     {
-        const UniqueFd socket(accept(listener->get(), nullptr, nullptr));
+        const UniqueFd socket(accept(peer.listener->get(), nullptr, nullptr));
         REQUIRE(socket);
         Received hello;
         receive_message(socket.get(), hello);
@@ -116,29 +131,25 @@ TEST_CASE("loss: nothing that came ends inside a post") {
         line.sequence.store(lap(0), std::memory_order_release);
         REQUIRE(settle([&] { return a->landing == 1; }, a));
     }
-    (void)a.try_send(op, uri, Lane::unexpected, 2, "hello", 5);
+    (void)peer.say(Lane::unexpected, 2, "hello");
     CHECK(a->landing == 1);
     CHECK(a->messages.empty());
     REQUIRE(settle([&] { return !a->lost.empty(); }, a));
-    CHECK(a->lost.front().first == uri);
+    CHECK(a->lost.front().first == peer.uri);
 }
 
 // As of a process that is killed: its listening socket goes last.
 TEST_CASE("loss: a connection that nobody took up is replaced, if nothing waits for it") {
-    const std::string name = "loss-" + std::to_string(getpid());
-    auto dying = bind_socket(socket_name(name, 0), 8);
-    REQUIRE(dying);
-    Node a;
-    const std::string uri = "sm://" + name;
-    TestOp op;
-    REQUIRE(a.try_send(op, uri, Lane::expected, 1, "lost", 4).what == Posted::What::done);
+    Unheard dying("loss-");
+    Node& a = dying.a;
+    REQUIRE(dying.say(Lane::expected, 1, "lost"));
     a.poll();
-    dying->reset();
+    dying.listener->reset();
     na::plugin::OpenSpec successor = kDefaults;
-    successor.host = name;
+    successor.host = dying.name;
     Node b(successor);
     SECTION("a message") {
-        REQUIRE(a.try_send(op, uri, Lane::unexpected, 2, "hello", 5).what == Posted::What::done);
+        REQUIRE(dying.say(Lane::unexpected, 2, "hello"));
         REQUIRE(settle([&] { return !b->messages.empty(); }, a, b));
         REQUIRE(b->messages.size() == 1);
         CHECK(b->messages.front().tag == 2);
@@ -152,7 +163,8 @@ TEST_CASE("loss: a connection that nobody took up is replaced, if nothing waits 
         const auto remote = b.region(there.data(), there.size());
         const auto local = a.region(here.data(), here.size());
         const auto theirs = a.decode(*remote, there.size());
-        REQUIRE(a.transfer(op, OpKind::get, uri, *local, 0, *theirs, 0, 100).what !=
+        TestOp op;
+        REQUIRE(a.transfer(op, OpKind::get, dying.uri, *local, 0, *theirs, 0, 100).what !=
                 Posted::What::failed);
         REQUIRE(settle([&] { return op.done(); }, a, b));
         CHECK(op.how.status == Status::success);
@@ -161,9 +173,9 @@ TEST_CASE("loss: a connection that nobody took up is replaced, if nothing waits 
     }
     SECTION("the core waits for something") {
         a->awaits = true;
-        REQUIRE(a.try_send(op, uri, Lane::unexpected, 2, "hello", 5).what == Posted::What::done);
+        REQUIRE(dying.say(Lane::unexpected, 2, "hello"));
         REQUIRE(settle([&] { return !a->lost.empty(); }, a, b));
-        CHECK(a->lost.front().first == uri);
+        CHECK(a->lost.front().first == dying.uri);
         CHECK(b->messages.empty());
         b->messages.clear();
         exchange(a, b, {1}, Lane::unexpected);
