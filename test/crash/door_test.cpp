@@ -320,6 +320,7 @@ TEST_CASE("strangers say all kinds of things", "[na][door]") {
                                   intruder.play(trick);
                               }
                               link.put("all");
+                              const support::Resting resting;
                               for (;;) {
                                   pause();
                               }
@@ -363,6 +364,7 @@ TEST_CASE("a crowd stands in the door", "[na][door]") {
                 [](std::uint64_t size, const std::string& uri, const std::function<void()>& ready) {
                     Intruder intruder(uri, 1);
                     intruder.crowd(static_cast<unsigned>(size));
+                    const support::Resting resting;
                     ready();
                     for (;;) {
                         pause();

@@ -13,6 +13,7 @@
 #include "mercury_proc_bulk.h"
 #include "support/options.hpp"
 #include "support/payload.hpp"
+#include "support/rest.hpp"
 
 namespace crash {
 
@@ -185,6 +186,7 @@ void HgSide::look() {
 }
 
 void HgSide::turn(unsigned timeout_ms) {
+    support::rest_point();
     if (waiting_ == Waiting::events) {
         if (timeout_ms != 0 && !HG_Event_ready(context_)) {
             sleep_on(HG_Event_get_wait_fd(context_), timeout_ms);

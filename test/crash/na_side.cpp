@@ -9,6 +9,7 @@
 
 #include "support/options.hpp"
 #include "support/payload.hpp"
+#include "support/rest.hpp"
 
 namespace crash {
 
@@ -102,6 +103,7 @@ void NaSide::forget(na_addr_t* address) {
 }
 
 void NaSide::turn(unsigned timeout_ms) {
+    support::rest_point();
     unsigned ready = 0;
     if (waiting_ == Waiting::blocking) {
         const na_return_t ret = NA_Poll_wait(cls_, context_, timeout_ms, &ready);

@@ -3,6 +3,8 @@
 
 #include <csignal>
 
+#include "support/rest.hpp"
+
 namespace crash {
 
 using support::Link;
@@ -47,6 +49,9 @@ void Nursery::begin(std::uint64_t number, const std::string& text) {
 }
 
 void Nursery::kill(pid_t child, int signal) {
+    if (signal == SIGKILL) {
+        support::bring_to_rest(child);
+    }
     PARTY_REQUIRE(::kill(child, signal) == 0);
 }
 

@@ -62,7 +62,7 @@ void Scene::introduce(const std::string& uri) {
 
 void Scene::stop() {
     // Stopped, and not only told to.
-    PARTY_REQUIRE(::kill(victim_.pid(), SIGSTOP) == 0);
+    victim_.kill(SIGSTOP);
     int status = 0;
     PARTY_REQUIRE(waitpid(victim_.pid(), &status, WUNTRACED) == victim_.pid() &&
                   WIFSTOPPED(status));

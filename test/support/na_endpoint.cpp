@@ -84,6 +84,7 @@ void Endpoint::pump() {
 }
 
 void Endpoint::pump(std::size_t id) {
+    rest_point();
     NA_Poll(cls_, contexts_[id], nullptr);
     NA_Trigger(contexts_[id], 1000, nullptr);
 }

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/rest.hpp"
 #include "support/watchdog.hpp"
 
 // Present with address and leak sanitizer only.
@@ -33,6 +34,7 @@ std::runtime_error system_error(const char* what) {
 [[noreturn]] void run_child(Link& link, const Party::Body& body) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // no orphan outlives a test that crashed
     watchdog(options().limit_s, "the forked party");
+    rest_when_told();
     int status = 0;
     try {
         body(link);
@@ -82,6 +84,7 @@ bool Link::readable() const {
 }
 
 std::vector<std::byte> Link::take() {
+    const Resting resting;
     Deadline deadline(kDeadline, Deadline::Look::late);
     for (pollfd set{.fd = fd_, .events = POLLIN, .revents = 0}; poll(&set, 1, kSlice) <= 0;) {
         if (deadline.passed()) {
@@ -175,6 +178,9 @@ std::string Party::join() {
 }
 
 void Party::kill(int signal) {
+    if ((signal == SIGKILL || signal == SIGSTOP) && bring_to_rest(pid_) && signal == SIGSTOP) {
+        return;
+    }
     ::kill(pid_, signal);
     if (signal == SIGKILL) {
         join();

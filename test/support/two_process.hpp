@@ -80,7 +80,8 @@ class Party {
     // Waits for the end of the party. Empty: it ended well. Else what failed, or how the process
     // ended.
     std::string join();
-    // SIGKILL and the like; processes only. Waits until the process is gone for SIGKILL.
+    // SIGKILL and the like; processes only. Waits until the process is gone for SIGKILL. SIGKILL
+    // and SIGSTOP come when the process is at rest, where they have to (rest.hpp).
     void kill(int signal);
 
  private:

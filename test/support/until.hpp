@@ -9,6 +9,7 @@
 
 #include "support/hindrance.hpp"
 #include "support/options.hpp"
+#include "support/rest.hpp"
 
 namespace support {
 
@@ -53,6 +54,7 @@ template <typename Done, typename... Pump>
             return false;
         }
         (pump(), ...);
+        rest_point();
         // What is waited for may need this processor.
         std::this_thread::yield();
     }

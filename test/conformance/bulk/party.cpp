@@ -48,6 +48,7 @@ std::string Node::uri() const {
 }
 
 void Node::pump() const {
+    support::rest_point();
     unsigned count = 0;
     do {
         HG_Trigger(context_, 0, 1, &count);

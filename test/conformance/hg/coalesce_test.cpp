@@ -352,6 +352,7 @@ TEST_CASE("calls that wait for a peer that is gone end", "[coalesce]") {
         Side side;
         link.put(side.uri());
         while (!link.readable()) {
+            support::rest_point();
             (void)HG_Progress(side.context(), 10);
             unsigned n = 0;
             while (HG_Trigger(side.context(), 0, 16, &n) == HG_SUCCESS && n != 0) {

@@ -30,6 +30,7 @@ void serve(Link& link) {
     Side side;
     link.put(side.uri());
     while (!link.readable()) {
+        support::rest_point();
         (void)HG_Progress(side.context(), 10);
         unsigned n = 0;
         while (HG_Trigger(side.context(), 0, 16, &n) == HG_SUCCESS && n != 0) {

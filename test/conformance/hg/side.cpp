@@ -156,6 +156,7 @@ void Side::close(Side* beside) {
 }
 
 void Side::pump() {
+    support::rest_point();
     for (hg_context_t* context : contexts_) {
         if (context != nullptr) {
             HG_Progress(context, 0);
