@@ -79,6 +79,23 @@ std::string ip_endpoint(const std::string& uri) {
     return endpoint ? endpoint->text() : "";
 }
 
+std::optional<na::util::UniqueFd> hold_port(const std::string& uri) {
+    const auto place = na::util::parse_endpoint(uri.substr(uri.find("://") + 3));
+    if (!place) {
+        return na::util::UniqueFd();
+    }
+    na::util::UniqueFd fd(
+        socket(place->address.v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int yes = 1;
+    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    sockaddr_storage name{};
+    const socklen_t size = place->address.fill(name, place->port);
+    if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0) {
+        return std::nullopt;
+    }
+    return fd;
+}
+
 std::string lasting_host(const std::string& name) {
     if (ip_endpoint(options().example).empty()) {
         return name;

@@ -4,7 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "na/util/fd.hpp"
 
 namespace support {
 
@@ -24,6 +27,10 @@ std::string lasting_host(const std::string& name);
 // The IP address and port that a URI of the transport under test ends with; empty: it is none over
 // IP.
 std::string ip_endpoint(const std::string& uri);
+
+// Keeps the port of an address, if it has one, from being given to another program, whose tests run
+// at the same time. Nobody listens. Nothing: somebody has it already.
+std::optional<na::util::UniqueFd> hold_port(const std::string& uri);
 
 // Call and return from a case whose capability is missing: it is reported as skipped, with the
 // reason. An executable of which every case was skipped exits with 77.

@@ -212,32 +212,13 @@ TEST_CASE("a peer that greets and finalises while nobody looks", "[peer_loss]") 
     REQUIRE(until([&] { return send.done(); }, [&] { third.pump(); }));
 }
 
-// Keeps the port of an address, if it has one, from being given to another program, whose tests run
-// at the same time. Nobody listens. Nothing: somebody has it already.
-std::optional<na::util::UniqueFd> hold_port(const std::string& uri) {
-    const auto place = na::util::parse_endpoint(uri.substr(uri.find("://") + 3));
-    if (!place) {
-        return na::util::UniqueFd();
-    }
-    na::util::UniqueFd fd(
-        socket(place->address.v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const int yes = 1;
-    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    sockaddr_storage name{};
-    const socklen_t size = place->address.fill(name, place->port);
-    if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0) {
-        return std::nullopt;
-    }
-    return fd;
-}
-
 TEST_CASE("a peer that never was is unreachable", "[peer_loss]") {
     Endpoint e;
     std::string gone;
     std::optional<na::util::UniqueFd> held;
     while (!held) {
         gone = Endpoint().uri();
-        held = hold_port(gone);
+        held = support::hold_port(gone);
     }
     Addr to_gone(e, gone);
     Buffer buffer(e);
