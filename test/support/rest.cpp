@@ -85,6 +85,7 @@ bool bring_to_rest(pid_t process) {
     }
     // To the thread that works, not to one of a library's.
     syscall(SYS_tgkill, process, process, SIGUSR1);
+    // It may be a child's child, for which waitpid() does not wait.
     Deadline deadline(kDeadline);
     while (!at_rest(process)) {
         if (deadline.passed()) {

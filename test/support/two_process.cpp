@@ -21,7 +21,7 @@
 extern "C" int __lsan_do_recoverable_leak_check() __attribute__((weak));
 // UCX's shared memory does not free the table of an endpoint that cannot attach to its peer, which
 // has gone meanwhile: the error path of uct_mm_ep_t's initialisation (src/uct/sm/mm/base/mm_ep.c of
-// openucx/ucx, 1.13.1 and later alike; no report of it is known). By library: the packaged ones
+// openucx/ucx, 1.13.1 and 2025's alike; no report of it is known). By library: the packaged ones
 // have no symbols for their static functions.
 extern "C" const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() {
