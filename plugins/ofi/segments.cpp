@@ -64,8 +64,24 @@ bool is_ours(std::string_view name) {
     return find_neighbour(std::string(name) + '\0') != nullptr;  // as libfabric has it
 }
 
+// Marks what was found dead, by a bit that no segment has; the time of that is in the inode. True:
+// it was marked as long ago as that.
+bool mourned(int fd, const struct stat& file, std::chrono::milliseconds mourning) noexcept {
+    if (mourning.count() == 0) {
+        return true;
+    }
+    if ((file.st_mode & S_ISVTX) == 0) {
+        return fchmod(fd, (file.st_mode & ~static_cast<mode_t>(S_IFMT)) | S_ISVTX) != 0;
+    }
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    const auto since = std::chrono::seconds(now.tv_sec - file.st_ctim.tv_sec) +
+                       std::chrono::nanoseconds(now.tv_nsec - file.st_ctim.tv_nsec);
+    return since < since.zero() || since >= mourning;  // the clock may have been set
+}
+
 // In the gate, as a judge.
-void remove_if_dead(std::string_view name) {
+void remove_if_dead(std::string_view name, std::chrono::milliseconds mourning = {}) {
     if (is_ours(name)) {
         return;
     }
@@ -73,7 +89,8 @@ void remove_if_dead(std::string_view name) {
     const util::UniqueFd fd = open_segment(path, O_RDONLY);
     struct stat file {};
     if (!fd || fstat(fd.get(), &file) != 0 || !S_ISREG(file.st_mode) || file.st_uid != geteuid() ||
-        owner_of(fd.get()).state != SegmentOwner::State::dead) {
+        owner_of(fd.get()).state != SegmentOwner::State::dead ||
+        !mourned(fd.get(), file, mourning)) {
         return;
     }
     if (unlink(path.c_str()) == 0) {
@@ -195,18 +212,19 @@ void remove_segments(const std::string& name) noexcept {
     }
 }
 
-void remove_stale_segments(std::chrono::milliseconds patience) noexcept {
+void remove_stale_segments(std::chrono::milliseconds patience,
+                           std::chrono::milliseconds mourning) noexcept {
     try {
         const SegmentGate gate(SegmentGate::As::judge, patience);
         if (!gate.entered()) {
             return;
         }
-        for_each_file([](std::string_view file) {
+        for_each_file([&](std::string_view file) {
             const pid_t process = maker(file);
             // Another program may use such names without our locks: then its process must be gone,
             // too.
             if (process > 0 && process != getpid() && kill(process, 0) != 0 && errno == ESRCH) {
-                remove_if_dead(file);
+                remove_if_dead(file, mourning);
             }
         });
     } catch (const std::bad_alloc&) {

@@ -60,10 +60,14 @@ SegmentOwner segment_owner(const std::string& name) noexcept;
 void remove_segment(const std::string& name) noexcept;
 // That, and those of further contexts.
 void remove_segments(const std::string& name) noexcept;
-// Those of this user whose names tell that they were made by processes which are no more. None, if
-// the gate was shut for so long: somebody may be stopped in it.
+// Those of this user whose names tell that they were made by processes which are no more, as far as
+// they were found dead so long ago, here or by another process. Earlier they may be in a greeting
+// that somebody has not looked at yet, and libfabric crashes where such a name is nobody's. None,
+// if the gate was shut for `patience`: somebody may be stopped in it.
 inline constexpr std::chrono::milliseconds kMoment{10};
 inline constexpr std::chrono::milliseconds kLastLook{1000};  // of who will not come again
-void remove_stale_segments(std::chrono::milliseconds patience = kMoment) noexcept;
+inline constexpr std::chrono::milliseconds kMourning{10'000};
+void remove_stale_segments(std::chrono::milliseconds patience = kMoment,
+                           std::chrono::milliseconds mourning = kMourning) noexcept;
 
 }  // namespace na::ofi

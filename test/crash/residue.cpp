@@ -15,6 +15,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -200,6 +201,14 @@ std::set<std::string> list_places() {
     return entries;
 }
 
+// Somebody has found it and its process dead: it goes when whom that process may have greeted has
+// had the time to look (plugins/ofi/segments.hpp).
+bool found_dead(const std::string& path) {
+    struct stat file {};
+    return endpoints_are_files() && lstat(path.c_str(), &file) == 0 && S_ISREG(file.st_mode) &&
+           (file.st_mode & S_ISVTX) != 0;
+}
+
 }  // namespace
 
 Places::Places() : entries_(list_places()) {}
@@ -211,7 +220,7 @@ std::vector<std::string> Places::left_behind(const std::vector<pid_t>& processes
                           entry.find("na+sm") != std::string::npos ||
                           std::any_of(processes.begin(), processes.end(),
                                       [&](pid_t p) { return has_word(entry, std::to_string(p)); });
-        if (ours && entries_.count(entry) == 0) {
+        if (ours && entries_.count(entry) == 0 && !found_dead(entry)) {
             left.push_back(entry);
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What closing waits for.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,7 +39,11 @@ struct Closing {
     ~Closing() { unlink(path.c_str()); }
     Closing(const Closing&) = delete;
     Closing& operator=(const Closing&) = delete;
-    bool left() const { return access(path.c_str(), F_OK) == 0; }
+    // It is there, and nobody has looked whose it is; or it was found dead, and goes later.
+    bool left() const {
+        struct stat file {};
+        return stat(path.c_str(), &file) == 0 && (file.st_mode & S_ISVTX) == 0;
+    }
 
     std::optional<Side> side;
     std::string path;
