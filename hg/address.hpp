@@ -71,6 +71,11 @@ class Address {
     }
     // The same for an empty one: a reference that is the caller's.
     void take(na::Address* part, bool sm) noexcept { (sm ? sm_ : net_).fill(part); }
+    // The same, what another one has.
+    void take_over(Address& other) noexcept {
+        net_ = std::move(other.net_);
+        sm_ = std::move(other.sm_);
+    }
     void clear() noexcept {
         net_.reset();
         sm_.reset();

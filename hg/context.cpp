@@ -274,7 +274,10 @@ Result<bool> Context::close(bool patient) {
         return Error{Status::busy, fmt::format("{} callbacks wait for HG_Trigger", n)};
     }
     if (const std::size_t held = handles_->used(); held != 0) {
-        return Error{Status::busy, fmt::format("{} handles still exist: destroy them first", held)};
+        return Error{Status::busy,
+                     fmt::format("{} handles still exist: destroy them first, and respond to their "
+                                 "requests",
+                                 held)};
     }
     if (!bulk_->idle()) {
         return Error{Status::busy, fmt::format("{} bulk transfers have not ended", bulk_->used())};
@@ -295,9 +298,7 @@ void Context::end_all(Status code) {
             handle->cancel();
         } else if (handle->stage() == Stage::received && handle->is_target() &&
                    ok(handle->claim_response())) {
-            if (!ok(handle->respond_error(code, {}))) {
-                handle->stage_.store(Stage::answered, std::memory_order_release);
-            }
+            handle->end_with(code);
         }
         handle->unref();
     }

@@ -48,8 +48,9 @@ class Context {
     // Stops accepting requests. timeout: the transport did not give all receives back in time.
     na::Status unpost() noexcept;
     // Gets ready for destruction: stops accepting requests, cancels RPCs and transfers that are in
-    // flight, and gives them a bounded time to end. busy: handles of the user, or callbacks that
-    // were not triggered yet, remain; the context can be progressed, triggered and closed again.
+    // flight, and gives them a bounded time to end. busy: handles of the user, requests that are
+    // not answered, or callbacks that were not triggered yet, remain; the context can be
+    // progressed, triggered and closed again.
     na::Result<bool> close(bool patient = true);
     // Cancels RPCs and transfers in flight, and answers, with `code`, every request that the
     // program has not answered yet: whoever is about to finds it answered. Any thread. Throws
@@ -166,6 +167,8 @@ class Context {
     }
 
     Counters::Values counters();
+    // How many handles there are, in use or not: diagnostics.
+    std::size_t handles() { return handles_->all().size(); }
     std::int32_t note_kept(const Port& port) noexcept { return handles_->note_kept(port); }
 
     Class::UserData user;  // the shell's business; released at destruction
@@ -280,16 +283,15 @@ inline void Handle::finish(Run what) noexcept {
     info_.context->push_done(*this);
 }
 
-// The request is complete. The references are the user's, who destroys the handle, and that of
-// dispatch().
+// The request is complete. The references are the user's, who destroys the handle, that of
+// dispatch(), and that of the answer.
 inline void Handle::arrived() noexcept {
-    refs_.store(kUserRef + kLibraryRef, std::memory_order_relaxed);
+    refs_.store(kUserRef + kLibraryRef + answer_ref(), std::memory_order_relaxed);
     hand_on();
 }
 
-// The same where the two references are there already, perhaps with more of the program's.
+// The same where the references are there already, perhaps with more of the program's.
 inline void Handle::hand_on() noexcept {
-    answer_owed_.store(!one_way_, std::memory_order_relaxed);
     stage_.store(Stage::received, std::memory_order_release);
     finish(&Handle::dispatch);
 }

@@ -17,6 +17,9 @@ void Handle::dispatch(Completion& c) {
     if (!h.registration_->live() && !h.look_again()) [[unlikely]] {
         return;
     }
+    if (h.registration_->one_way() && !h.one_way_) [[unlikely]] {
+        h.expect_none();
+    }
     const Registration::Functions& f = h.registration_->functions();
     try {
         const Status s = f.invoke(h, f.user);
@@ -39,7 +42,9 @@ bool Handle::look_again() noexcept {
     const unsigned shard = info_.context->id();
     Registration* const now = registry.acquire(info_.id, shard);
     registry.release(*std::exchange(registration_, now), shard);
-    if (now != nullptr && now->functions().invoke != nullptr) {
+    // (One-way requests of RPCs that are not are the business of mutes.)
+    if (now != nullptr && now->functions().invoke != nullptr &&
+        (!one_way_ || mute_ || now->one_way())) {
         return true;
     }
     if (one_way_) {
@@ -53,9 +58,9 @@ bool Handle::look_again() noexcept {
 // Its code goes to the origin, unless the handler has answered itself.
 void Handle::handler_failed(Status s) noexcept {
     if (!one_way_ && swap_stage(Stage::received, Stage::answering)) {
-        if (!ok(respond_error(s, {}))) {
-            stage_.store(Stage::answered, std::memory_order_release);
-        }
+        // Whoever has no reference might still respond.
+        abandoned_ = (refs_.load(std::memory_order_relaxed) & kUserRefs) == 0;
+        end_with(s);
     }
 }
 

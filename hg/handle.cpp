@@ -111,7 +111,7 @@ void Handle::release_input() noexcept {
     if (input_block_ != nullptr) {
         info_.context->overflow_.give(std::exchange(input_block_, nullptr));
     }
-    if (target_ && !looped_ && !std::exchange(input_released_, true)) {
+    if (target_ && !looped_ && !mute_ && !std::exchange(input_released_, true)) {
         port_->buffer_released();  // another handle may be posted in its place
     }
 }

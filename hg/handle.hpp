@@ -9,9 +9,11 @@
 // The stage is atomic: of two threads (or of two calls) that claim a handle one is refused, before
 // it touched anything.
 //
-// References: the user's, and one of the library's while an RPC is in flight, a response is on its
-// way, or the RPC callback runs. In `posted` and `free` there are none. They are counted apart, so
-// that a user who gives back more than he has does not take the library's.
+// References: the user's, one of the library's while an RPC is in flight, a response is on its way,
+// or the RPC callback runs, and that of the answer: a target's handle stays until its request is
+// answered, whether or not the user still has a reference (he may give his back first, and respond
+// later). In `posted` and `free` there are none. They are counted apart, so that a user who gives
+// back more than he has does not take the library's. Whoever claims the response owns the answer's.
 //
 // Threads: one at a time for the user's part, as the C API says, but the references and cancel()
 // from any. What is still under way in the transport is counted in parts_: whoever ends the last
@@ -89,13 +91,12 @@ class Handle : private Completion {
     bool uses_sm() const noexcept { return port_->rail() == bulk::Rail::sm; }
 
     void ref_user() noexcept { add_refs(kUserRef); }
-    // False: there was no reference left to give (a double free); nothing happened. A target that
-    // does not answer may give one more than it has: that of the answer.
+    // False: there was no reference left to give (a double free); nothing happened.
     bool unref_user() noexcept {
         std::uint64_t before = refs_.load(std::memory_order_relaxed);
         do {
             if ((before & kUserRefs) == 0) [[unlikely]] {
-                return answer_owed_.exchange(false, std::memory_order_relaxed);
+                return false;
             }
         } while (!swap_refs(before, before - kUserRef));
         if (before == kUserRef) {
@@ -103,9 +104,15 @@ class Handle : private Completion {
         }
         return true;
     }
-    // The library's included.
+    // The same, but a target that will not answer may give one more than it has: that of the
+    // answer.
+    bool give_back() noexcept {
+        return unref_user() ||
+               ((refs_.load(std::memory_order_relaxed) & kAnswerRef) != 0 && give_up_answer());
+    }
+    // The library's included, that of the answer not.
     std::int32_t refs() const noexcept {
-        const std::uint64_t n = refs_.load(std::memory_order_relaxed);
+        const std::uint64_t n = refs_.load(std::memory_order_relaxed) & ~kAnswerRef;
         return static_cast<std::int32_t>((n & kUserRefs) + (n >> 32));
     }
 
@@ -165,7 +172,9 @@ class Handle : private Completion {
     // --- target
     // --------------------------------------------------------------------------------------------------
     // The same for the response: busy (responded already), opnotsupported (one-way), invalid_arg
-    // (an origin's handle).
+    // (an origin's handle). Whoever has claimed it calls one of the functions below, and has a
+    // reference afterwards only where he had one of his own: after the others, the handle may be
+    // another request's.
     na::Status claim_response() noexcept {
         if (!target_) [[unlikely]] {
             return na::Status::invalid_arg;
@@ -173,29 +182,33 @@ class Handle : private Completion {
         if (one_way_) [[unlikely]] {
             return na::Status::opnotsupported;
         }
-        if (!swap_stage(Stage::received, Stage::answering)) [[unlikely]] {
-            return na::Status::busy;
-        }
-        answer_owed_.store(false, std::memory_order_relaxed);
-        return na::Status::success;
+        return swap_stage(Stage::received, Stage::answering) ? na::Status::success
+                                                             : na::Status::busy;
     }
-    void unclaim_response() noexcept {
-        answer_owed_.store(true, std::memory_order_relaxed);
-        stage_.store(Stage::received, std::memory_order_release);
-    }
+    // As if it had not been claimed.
+    void unclaim_response() noexcept { stage_.store(Stage::received, std::memory_order_release); }
+    // It cannot be sent. Who has a reference may try again; if nobody does, the origin gets an
+    // error when the last one goes, which may be now.
+    void fail_response() noexcept;
     std::span<std::byte> output_space() const noexcept {
         return {kit_->output + port_->output_at(), port_->output_room()};
     }
+    // Each ends with fail_response() where it does not succeed, and takes `beyond` in any case.
     na::Status respond(std::size_t payload, const Callback& callback, Block* beyond = nullptr,
                        std::size_t beyond_size = 0, bool more = false) noexcept {
-        return send_response(na::Status::success, payload, callback, beyond, beyond_size, more);
+        const na::Status s =
+            send_response(na::Status::success, payload, callback, beyond, beyond_size, more);
+        if (!ok(s) && beyond != nullptr) [[unlikely]] {
+            drop_beyond(*beyond);
+        }
+        return sent_or_failed(s);
     }
     // In hg/small.hpp.
     na::Status respond_small(std::size_t payload, std::size_t structure,
                              const Callback& callback) noexcept;
     // A response without results, whose code the origin's callback gets. Of a claimed handle, too.
     na::Status respond_error(na::Status code, const Callback& callback) noexcept {
-        return send_response(code, 0, callback, nullptr, 0);
+        return sent_or_failed(send_response(code, 0, callback, nullptr, 0));
     }
 
     // --- both
@@ -250,6 +263,7 @@ class Handle : private Completion {
     static constexpr std::uint64_t kUserRef = 1;
     static constexpr std::uint64_t kUserRefs = 0xffffffffU;
     static constexpr std::uint64_t kLibraryRef = std::uint64_t{1} << 32;
+    static constexpr std::uint64_t kAnswerRef = std::uint64_t{1} << 63;  // once at most
     void add_refs(std::uint64_t n) noexcept {
         if (threaded_) {
             refs_.fetch_add(n, std::memory_order_relaxed);
@@ -279,6 +293,29 @@ class Handle : private Completion {
         if (before == kLibraryRef) {
             last_unref();
         }
+    }
+    // That of the answer, if it is still there, of who has claimed the response.
+    void unref_answer() noexcept {
+        std::uint64_t before = refs_.load(std::memory_order_relaxed);
+        if ((before & kAnswerRef) == 0) [[unlikely]] {
+            return;
+        }
+        if (threaded_) {
+            before = refs_.fetch_sub(kAnswerRef, std::memory_order_acq_rel);
+        } else {
+            refs_.store(before - kAnswerRef, std::memory_order_relaxed);
+        }
+        if (before == kAnswerRef) [[unlikely]] {
+            last_unref();
+        }
+    }
+    na::Status sent_or_failed(na::Status s) noexcept {
+        if (ok(s)) [[likely]] {
+            unref_answer();
+        } else {
+            fail_response();
+        }
+        return s;
     }
     // At the end of what runs the program's code, whether that returns or throws.
     class Unref {
@@ -391,6 +428,7 @@ class Handle : private Completion {
     bool post_now() noexcept;
     void not_posted(na::Status why) noexcept;
     void answer_abandoned() noexcept;
+    void end_with(na::Status code) noexcept;
     static void on_request(na::Operation& op, const na::Outcome& o) noexcept;
     void take_request(std::span<std::byte> message, const wire::Request& request) noexcept;
     void take_unusual_request(std::span<std::byte> message) noexcept;
@@ -399,6 +437,18 @@ class Handle : private Completion {
     void refuse_overload() noexcept;
     void arrived() noexcept;
     void hand_on() noexcept;
+    // The program is expected to answer. A peer's word that it wants no answer is not enough for
+    // the opposite: see Handle::mute_.
+    std::uint64_t answer_ref() const noexcept {
+        return one_way_ || registration_->one_way() ? 0 : kAnswerRef;
+    }
+    bool may_take_rest() noexcept;
+    void take_rest() noexcept;
+    static void hand_to_mute(Completion& c);
+    void take_over(Handle& other) noexcept;
+    bool give_up_answer() noexcept;
+    void expect_none() noexcept;
+    void drop_beyond(Block& block) noexcept;
     void reject_later(na::Status code) noexcept;
     static void reject(Completion& c);
     static void repost(Completion& c);
@@ -440,6 +490,7 @@ class Handle : private Completion {
 
     // --- messages whose receiver fetches more
     // ----------------------------------------------------------------------------
+    bool may_take_more() noexcept;
     void more_arrived() noexcept;
     static void acquire_input(Completion& c);
     static void acquire_output(Completion& c);
@@ -470,12 +521,16 @@ class Handle : private Completion {
     // Of a response beyond its message, at the origin: whether its acknowledgement is on its way.
     enum class Ack : std::uint8_t { none, sent, given_up };
     std::atomic<Ack> ack_{Ack::none};
-    std::atomic<bool> answer_owed_{false};  // target: the program has not answered
     // What kit_->recv is filled in for, and needs but a tag.
     enum class Filled : std::uint8_t { nothing, response, request };
     Filled filled_ = Filled::nothing;
     bool target_ = false;
     bool one_way_ = false;
+    // Serves nothing but one-way requests of RPCs that are not one-way as far as this program
+    // knows, in all its lives: a program that gives its reference back first, and responds later,
+    // does so without a reference there, as nothing waits for its answer; and the handle must not
+    // be another peer's request then, nor its buffers. A mute's one_way_ and target_ never change.
+    bool mute_ = false;
     bool to_self_ = false;         // origin: the address is this process's
     bool input_released_ = false;  // the receive buffer was given up early
     bool user_data_kept_ = false;  // data_ was set when the handle was created

@@ -16,39 +16,69 @@ HandlePool::~HandlePool() = default;
 
 Handle* HandlePool::take(Port& port, Hook hook, na::Status* refused) {
     Handle* handle = nullptr;
-    Class::HandleCreate create;
     {
         const std::lock_guard guard(lock_);
-        create = create_;
         Handle*& head = free_[bulk::index(port.rail())];
         if (head != nullptr) {
             handle = std::exchange(head, head->next_);
         }
     }
     if (handle == nullptr) {
-        Kit* kit = port.take_kit();
-        try {
-            const std::lock_guard guard(lock_);
-            handle = &handles_.emplace_back(context_, kit);
-        } catch (...) {
-            port.give_kit(kit);
-            throw;
+        handle = make(port);
+    }
+    return hook == Hook::skip || show(*handle, refused) ? handle : nullptr;
+}
+
+Handle* HandlePool::take_mute(Port& port) {
+    {
+        const std::lock_guard guard(lock_);
+        Mutes& mutes = mutes_[bulk::index(port.rail())];
+        if (mutes.count > kMutesAside) {
+            --mutes.count;
+            return std::exchange(mutes.oldest, mutes.oldest->next_);
         }
     }
-    if (create.hook != nullptr && hook == Hook::call) {
-        const na::Status s = create.hook(*handle, create.user, create.arg);
-        if (!ok(s)) {
-            NA_LOG_ERROR(rpc, "the handle-create callback refused a handle: {}", to_string(s));
-            handle->drop_data();
-            give(*handle);
-            if (refused != nullptr) {
-                *refused = s;
-            }
-            return nullptr;
-        }
-        handle->user_data_kept_ = handle->data_ != nullptr;
+    Handle& handle = *make(port);
+    if (!show(handle, nullptr)) {
+        return nullptr;
     }
-    return handle;
+    handle.mute_ = handle.target_ = handle.one_way_ = true;
+    return &handle;
+}
+
+Handle* HandlePool::make(Port& port) {
+    Kit* kit = port.take_kit();
+    try {
+        const std::lock_guard guard(lock_);
+        return &handles_.emplace_back(context_, kit);
+    } catch (...) {
+        port.give_kit(kit);
+        throw;
+    }
+}
+
+// To the user's hook, if there is one. False: that refused it, and it is back here.
+bool HandlePool::show(Handle& handle, na::Status* refused) {
+    Class::HandleCreate create;
+    {
+        const std::lock_guard guard(lock_);
+        create = create_;
+    }
+    if (create.hook == nullptr) {
+        return true;
+    }
+    const na::Status s = create.hook(handle, create.user, create.arg);
+    if (!ok(s)) {
+        NA_LOG_ERROR(rpc, "the handle-create callback refused a handle: {}", to_string(s));
+        handle.drop_data();
+        give(handle);
+        if (refused != nullptr) {
+            *refused = s;
+        }
+        return false;
+    }
+    handle.user_data_kept_ = handle.data_ != nullptr;
+    return true;
 }
 
 void HandlePool::set_create(const Class::HandleCreate& create) noexcept {
@@ -64,7 +94,15 @@ void HandlePool::give(Handle& handle) noexcept {
 // Under the lock: who finds with used() that no handle is out may destroy the pool at once.
 void HandlePool::put(Handle& handle) noexcept {
     handle.stage_.store(Handle::Stage::free, std::memory_order_release);
-    handle.next_ = std::exchange(free_[bulk::index(handle.port_->rail())], &handle);
+    const std::size_t rail = bulk::index(handle.port_->rail());
+    if (!handle.mute_) [[likely]] {
+        handle.next_ = std::exchange(free_[rail], &handle);
+        return;
+    }
+    Mutes& mutes = mutes_[rail];
+    handle.next_ = nullptr;
+    Handle*& last = mutes.count++ == 0 ? mutes.oldest : mutes.newest->next_;
+    last = mutes.newest = &handle;
 }
 
 void HandlePool::set_aside(Handle& handle) noexcept {
@@ -72,7 +110,6 @@ void HandlePool::set_aside(Handle& handle) noexcept {
     handle.stage_.store(Handle::Stage::free, std::memory_order_release);
     if (Handle* oldest = std::exchange(aside_[next_aside_], &handle); oldest != nullptr) {
         oldest->target_ = false;
-        oldest->answer_owed_.store(false, std::memory_order_relaxed);
         put(*oldest);
     }
     next_aside_ = (next_aside_ + 1) % aside_.size();

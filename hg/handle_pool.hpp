@@ -27,8 +27,11 @@ class HandlePool {
     // A handle with a kit of `port`, in stage free, without references. Null: the user's hook
     // refused it, with the code that goes to *refused, unless that is null. Throws std::bad_alloc.
     Handle* take(Port& port, Hook hook = Hook::call, na::Status* refused = nullptr);
+    // The same of those that serve nothing but one-way requests (Handle::mute_), the one that was
+    // given back longest ago; the hook sees each once. Null: it refused one.
+    Handle* take_mute(Port& port);
     void give(Handle& handle) noexcept;
-    // The same for one whose user may still give a reference back that he does not have: it is not
+    // The same for one whose user may still try to respond, though he has no reference: it is not
     // used again for long.
     void set_aside(Handle& handle) noexcept;
 
@@ -44,6 +47,8 @@ class HandlePool {
     std::vector<Handle*> all();
 
  private:
+    Handle* make(Port& port);
+    bool show(Handle& handle, na::Status* refused);
     void put(Handle& handle) noexcept;
 
     Context& context_;
@@ -51,9 +56,16 @@ class HandlePool {
     // Guarded by lock_.
     Class::HandleCreate create_;
     Handle* free_[bulk::kRails] = {};
-    std::array<Handle*, 64> aside_ = {};  // a ring
-    std::size_t next_aside_ = 0;          // the oldest
-    std::deque<Handle> handles_;          // which never moves them
+    struct Mutes {  // that are not out: first in, first out
+        Handle* oldest = nullptr;
+        Handle* newest = nullptr;
+        std::size_t count = 0;
+    };
+    Mutes mutes_[bulk::kRails];
+    static constexpr std::size_t kMutesAside = 64;  // not used again before so many others
+    std::array<Handle*, 64> aside_ = {};            // a ring
+    std::size_t next_aside_ = 0;                    // the oldest
+    std::deque<Handle> handles_;                    // which never moves them
 };
 
 }  // namespace hg

@@ -90,7 +90,6 @@ Status Loopback::respond(Handle& target, Status code, std::size_t payload, Block
                          std::size_t beyond_size) noexcept {
     Context& context = *target.info_.context;
     if (!context.cls().options().overflow && beyond != nullptr) {
-        target.unclaim_response();
         return Status::overflow;
     }
     Handle* origin = nullptr;

@@ -18,8 +18,8 @@ using na::Status;
 // --- target
 // -------------------------------------------------------------------------------------------------------
 
-// Inside handlers.
-void Handle::more_arrived() noexcept {
+// Inside handlers. False: it is refused.
+bool Handle::may_take_more() noexcept {
     if (info_.context->more_data_.acquire == nullptr) {
         na::Counter& refused = port_->counters.more_refused;
         refused.add();
@@ -30,8 +30,12 @@ void Handle::more_arrived() noexcept {
                            info_.id, refused.get());
         }
         reject_later(Status::opnotsupported);
-        return;
+        return false;
     }
+    return true;
+}
+
+void Handle::more_arrived() noexcept {
     refs_.store(kLibraryRef, std::memory_order_relaxed);  // it is not the program's yet
     stage_.store(Stage::answering, std::memory_order_release);
     finish(&Handle::acquire_input);
@@ -92,7 +96,7 @@ void Handle::more_done(Status status) noexcept {
         stage_.store(Stage::answered, std::memory_order_release);
         unref();
     } else if (!one_way_) {
-        ref_user();  // the other is dispatch()'s
+        add_refs(kUserRef + answer_ref());  // the other is dispatch()'s
         hand_on();
     } else {
         // Its origin has no response to learn from. The reference of the sending becomes

@@ -103,6 +103,8 @@ class Port {
         leave_budget();
     }
     void released_ended() noexcept { add(released_, -1); }
+    // A request that is another handle's from now on: its receive is free.
+    void request_moved() noexcept { add(released_, 1); }
     // More requests are there than the limit allows, as far as is known; inside the handler of one
     // that has just come.
     bool overloaded() const noexcept {

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Target: from a message to a request that can be dispatched, or to the answer that it cannot.
+#include <algorithm>
+#include <new>
+#include <utility>
+
 #include "hg/context.hpp"
 #include "hg/handle.hpp"
 #include "na/util/log.hpp"
@@ -32,16 +36,87 @@ constexpr std::uint32_t kMaxRejecting = 64;
         return;
     }
     input_ = {.message = message.subspan(wire::kRequestSize), .beyond = {}, .valid = true};
-    if ((request.flags & (wire::kOverflow | wire::kMoreData)) != 0) [[unlikely]] {
-        if ((request.flags & wire::kOverflow) != 0) {
-            port_->counters.requests_overflow.add();
-            defer(&Handle::pull_input);
-        } else {
-            more_arrived();
-        }
+    const bool rest = (request.flags & (wire::kOverflow | wire::kMoreData)) != 0;
+    if (rest && !may_take_rest()) [[unlikely]] {
+        return;
+    }
+    if (one_way_ && !registration_->one_way()) [[unlikely]] {
+        defer(&Handle::hand_to_mute);
+        return;
+    }
+    if (rest) [[unlikely]] {
+        take_rest();
         return;
     }
     arrived();
+}
+
+// What belongs to the request and is not in its message. False: it is refused.
+bool Handle::may_take_rest() noexcept {
+    if ((flags_ & wire::kOverflow) != 0) {
+        port_->counters.requests_overflow.add();
+        return true;
+    }
+    return may_take_more();
+}
+
+void Handle::take_rest() noexcept {
+    if ((flags_ & wire::kOverflow) != 0) {
+        defer(&Handle::pull_input);
+    } else {
+        more_arrived();
+    }
+}
+
+// Outside of handlers.
+void Handle::hand_to_mute(Completion& c) {
+    Handle& h = of(c);
+    Context& context = *h.info_.context;
+    Handle* mute = nullptr;
+    try {
+        mute = context.handles_->take_mute(*h.port_);
+    } catch (const std::bad_alloc&) {
+        // As if the program refused it.
+    }
+    if (mute == nullptr) {
+        h.note(Status::nomem);
+        reject(h);
+        return;
+    }
+    mute->take_over(h);
+    if ((mute->flags_ & (wire::kOverflow | wire::kMoreData)) != 0) {
+        mute->take_rest();
+    } else {
+        mute->arrived();
+    }
+    context.settle();
+    (void)h.post_request();
+}
+
+// The request of another handle of the same port, which is free for the next one then. Counted as
+// one that has given its receive back early.
+void Handle::take_over(Handle& other) noexcept {
+    clear_call();
+    const std::span<std::byte> message = other.input_.message;
+    const std::span<std::byte> own(kit_->input + (message.data() - other.kit_->input),
+                                   message.size());
+    std::copy(message.begin(), message.end(), own.begin());
+    input_ = {.message = own, .beyond = {}, .valid = true};
+    info_.id = std::exchange(other.info_.id, 0);
+    info_.context_id = std::exchange(other.info_.context_id, std::uint8_t{0});
+    info_.addr = &source_;
+    other.info_.addr = nullptr;
+    source_.take_over(other.source_);
+    peer_ = other.peer_;
+    registration_ = last_ = std::exchange(other.registration_, nullptr);
+    tag_ = other.tag_;
+    cookie_ = other.cookie_;
+    flags_ = other.flags_;
+    other.one_way_ = false;
+    other.clear_call();
+    port_->request_moved();
+    // Until it is complete, as the other was.
+    stage_.store(Stage::posted, std::memory_order_release);
 }
 
 // What makes it possible to answer.

@@ -74,14 +74,14 @@ void Handle::repost(Completion& c) {
 
 // The last reference is gone: ready for the next request.
 void Handle::recycle() noexcept {
-    if (stage() == Stage::received && !one_way_) [[unlikely]] {
+    if (stage() == Stage::received && !one_way_) [[unlikely]] {  // and its answer is not owed
         answer_abandoned();
         return;
     }
     Context& context = *info_.context;
     const bool looped = looped_.load(std::memory_order_relaxed);
     const bool plain = !(looped || rejected_ || abandoned_ || input_released_ ||
-                         kept_.load(std::memory_order_relaxed));
+                         kept_.load(std::memory_order_relaxed) || mute_);
     clear_call();
     if (data_ != nullptr && !user_data_kept_) [[unlikely]] {
         drop_data();
@@ -93,21 +93,22 @@ void Handle::recycle() noexcept {
     info_.addr = nullptr;
     info_.id = 0;
     info_.context_id = 0;
-    one_way_ = false;
+    if (!mute_) [[likely]] {
+        one_way_ = false;
+    }
     if (plain || let_go(looped)) [[likely]] {
         (void)post_now();
     }
 }
 
-// Nobody answered, and nobody can any more. The origin shall not wait for ever.
+// Its response could not be sent, or was not to be expected, and nobody can answer any more. The
+// origin shall not wait for ever.
 void Handle::answer_abandoned() noexcept {
     abandoned_ = true;
     NA_LOG_WARNING(rpc, "RPC {:#x} was destroyed without a response", info_.id);
     refs_.store(kLibraryRef, std::memory_order_relaxed);
     stage_.store(Stage::answering, std::memory_order_release);
-    if (!ok(respond_error(Status::other_error, {}))) {
-        stage_.store(Stage::answered, std::memory_order_release);
-    }
+    end_with(Status::other_error);
     unref();
 }
 
@@ -123,17 +124,24 @@ bool Handle::let_go(bool looped) noexcept {
     if (released_early) {
         port_->released_ended();
     }
+    // Once a handle is back in the pool the context may be destroyed.
+    if (mute_) {
+        port_->released_ended();
+        context.handles_->give(*this);
+        return false;
+    }
     if (abandoned) {
-        // Some give up the reference of the response that they do not send, too.
-        Port& port = *port_;
+        // Its program may respond once more.
         drop_data();
-        if (!looped && !released_early) {
-            port.leave_budget();
+        if (!looped) {
+            if (!released_early) {
+                port_->leave_budget();
+            }
+            if (port_->posted() <= Context::kPostLow) {
+                (void)context.post_requests(*port_);
+            }
         }
         context.handles_->set_aside(*this);
-        if (!looped) {
-            (void)context.post_requests(port);
-        }
         return false;
     }
     if (surplus && !released_early && !looped) {

@@ -21,7 +21,6 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
     status_.store(Status::success, std::memory_order_relaxed);
     if (looped_) {
         if (more) {
-            unclaim_response();
             return Status::opnotsupported;
         }
         return Loopback::respond(*this, code, payload, beyond, beyond_size);
@@ -30,7 +29,6 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
     if (beyond != nullptr) [[unlikely]] {
         const Status s = write_overflow(output_space(), payload, *beyond, beyond_size, payload);
         if (!ok(s)) {
-            unclaim_response();
             return s;
         }
         flags |= wire::kOverflow;
@@ -63,14 +61,14 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
         if (sent == na::Posting::Sent::gone) [[likely]] {
             port.counters.responses_sent.add();
         } else if (sent == na::Posting::Sent::failed) {
-            unclaim_response();
             return s;
         } else {
             ref();  // the sending's
             start_parts(1);
         }
     }
-    // Whoever responds has a reference, and the send is not used again before it is given back.
+    // Whoever responds has a reference, that of the answer at least, and the send is not used again
+    // before it is given back.
     if (sent == na::Posting::Sent::pending) [[unlikely]] {
         if (cancel_asked_.load(std::memory_order_seq_cst)) {  // since the handle is answered
             na.cancel(*kit.send);
@@ -80,6 +78,45 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
         answered_at_once();
     }
     return Status::success;
+}
+
+void Handle::fail_response() noexcept {
+    ref();  // of this function, until its last line: afterwards others may answer
+    refs_.fetch_and(~kAnswerRef, std::memory_order_relaxed);
+    stage_.store(Stage::received, std::memory_order_release);
+    unref();
+}
+
+// Of a claimed response: an error is the end of it, whether or not it can be sent.
+void Handle::end_with(Status code) noexcept {
+    if (!ok(send_response(code, 0, {}, nullptr, 0))) {
+        stage_.store(Stage::answered, std::memory_order_release);
+    }
+    unref_answer();
+}
+
+// The RPC is one-way, as the program has said only after this request came.
+void Handle::expect_none() noexcept {
+    if (ok(claim_response())) {  // else it is being answered just now
+        refs_.fetch_and(~kAnswerRef, std::memory_order_relaxed);
+        unclaim_response();
+    }
+}
+
+void Handle::drop_beyond(Block& block) noexcept {
+    info_.context->overflow_.give(&block);
+}
+
+// By a program that has given all other references back.
+bool Handle::give_up_answer() noexcept {
+    if (!ok(claim_response())) {
+        return false;
+    }
+    NA_LOG_WARNING(rpc, "RPC {:#x}: its handle was destroyed once more, without a response",
+                   info_.id);
+    abandoned_ = true;
+    end_with(Status::other_error);
+    return true;
 }
 
 // The response has left already, and something is to come of it.
@@ -121,7 +158,6 @@ Status Handle::send_large_response(std::size_t payload, Block* beyond) noexcept 
     if (!ok(s)) {
         output_block_ = nullptr;  // the caller's again
         ack_awaited_ = false;
-        unclaim_response();
         refs_.fetch_sub(kLibraryRef,
                         std::memory_order_relaxed);  // never the last: the caller has one
         return s;

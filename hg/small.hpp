@@ -85,6 +85,7 @@ namespace hg {
         callback_ = callback;
         answered_at_once();
     }
+    unref_answer();
     return na::Status::success;
 }
 

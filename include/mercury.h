@@ -157,8 +157,9 @@ HG_PUBLIC hg_context_t* HG_Context_create_id(hg_class_t* hg_class,
 /* Destroys a context, not from callbacks. It stops accepting requests, cancels what is in flight
  * (RPC and bulk callbacks get HG_CANCELED), runs what callbacks are due, and gives responses, and
  * threads that still have handles, a bounded time (seconds). HG_BUSY: handles of the user remain,
- * or a transfer or an operation that the transport has not given back in that time; the context
- * stays and may be progressed, triggered and destroyed again. HG_INVALID_ARG: NULL. */
+ * or requests that are not responded to, or a transfer or an operation that the transport has not
+ * given back in that time; the context stays and may be progressed, triggered and destroyed again.
+ * HG_INVALID_ARG: NULL. */
 HG_PUBLIC hg_return_t HG_Context_destroy(hg_context_t* context);
 
 /* Stops accepting requests, ahead of HG_Context_destroy; requests that have arrived stay.
@@ -283,8 +284,13 @@ HG_PUBLIC hg_return_t HG_Create(hg_context_t* context, hg_addr_t addr, hg_id_t i
 
 /* Gives one reference back. The handle goes with the last; the library holds some while an RPC is
  * in flight and while inputs and outputs are not freed, so that it may be called right after
- * HG_Forward or HG_Respond. HG_HANDLE_NULL: HG_SUCCESS. HG_INVALID_ARG: no reference was left to
- * give, which is noticed as long as the context lives and the handle was not used again. */
+ * HG_Forward or HG_Respond. A target may call it before HG_Respond, too: the handle stays for that,
+ * and for nothing else; who still needs the input, or HG_Get_info, keeps the reference. The origin
+ * waits until somebody responds. A program that will not calls HG_Respond_error, or HG_Destroy once
+ * more, which ends the RPC with HG_OTHER_ERROR at its origin. (All that as long as the context
+ * lives: who responds in another thread is waited for, but for one-way calls, of which nobody
+ * knows.) HG_HANDLE_NULL: HG_SUCCESS. HG_INVALID_ARG: no reference was left to give, which is
+ * noticed as long as the context lives and the handle was not used again. */
 HG_PUBLIC hg_return_t HG_Destroy(hg_handle_t handle);
 
 /* Changes address and RPC of a handle that is not in flight; HG_ADDR_NULL and 0 keep what is set.
@@ -372,10 +378,13 @@ HG_PUBLIC hg_return_t HG_Get_output_extra_buf(hg_handle_t handle, void** out_buf
  * returned. */
 HG_PUBLIC hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void* arg, void* in_struct);
 
-/* Target: encodes *out_struct (NULL: no output) and sends the response. After HG_SUCCESS `callback`
- * (may be NULL) runs exactly once (HG_CB_RESPOND), when the response has left, or failed to. After
- * another code it never runs: HG_OPNOTSUPPORTED: one-way RPC. HG_BUSY: responded already.
- * HG_OVERFLOW, HG_MSGSIZE and the proc's codes as HG_Forward; one may respond again then. */
+/* Target: encodes *out_struct (NULL: no output) and sends the response; in the RPC callback or
+ * later, on any thread, before or after the program has given its reference back with HG_Destroy.
+ * After HG_SUCCESS `callback` (may be NULL) runs exactly once (HG_CB_RESPOND), when the response
+ * has left, or failed to. After another code it never runs: HG_OPNOTSUPPORTED: one-way RPC, or sent
+ * one-way. HG_BUSY: responded already. HG_OVERFLOW, HG_MSGSIZE and the proc's codes as HG_Forward;
+ * who still has a reference may respond again then; else the handle is not to be used any more, and
+ * the RPC ends with HG_OTHER_ERROR at its origin. */
 HG_PUBLIC hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void* arg, void* out_struct);
 
 /* Cinnabar extension. Target: ends the RPC with `code` (not HG_SUCCESS), which the origin's forward

@@ -166,8 +166,8 @@ HG_PUBLIC hg_core_context_t* HG_Core_context_create(hg_core_class_t* hg_core_cla
 HG_PUBLIC hg_core_context_t* HG_Core_context_create_id(hg_core_class_t* hg_core_class,
                                                        uint8_t id) HG_WARN_UNUSED_RESULT;
 
-/* Destroys a context; as HG_Context_destroy. HG_BUSY: handles of the user, or callbacks not yet
- * triggered, remain. */
+/* Destroys a context; as HG_Context_destroy. HG_BUSY: handles of the user, requests that are
+ * not responded to, or callbacks not yet triggered, remain. */
 HG_PUBLIC hg_return_t HG_Core_context_destroy(hg_core_context_t* context);
 
 /* The class of a context; the NA contexts underneath (that of the same host NULL without auto_sm),
@@ -339,8 +339,9 @@ HG_PUBLIC hg_return_t HG_Core_forward(hg_core_handle_t handle, hg_core_cb_t call
 /* Target: sends the first payload_size bytes of the output buffer. After HG_SUCCESS `callback` (may
  * be NULL) runs exactly once (HG_CB_RESPOND), when the response has left (with HG_CORE_MORE_DATA:
  * when the origin has fetched the rest), or failed to. Other codes: HG_MSGSIZE and unknown flags as
- * above. HG_OPNOTSUPPORTED: one-way RPC. HG_BUSY: responded already. HG_INVALID_ARG: an origin's
- * handle. */
+ * above; who has no reference any more ends the RPC with a failure, as with HG_Respond.
+ * HG_OPNOTSUPPORTED: one-way RPC. HG_BUSY: responded already. HG_INVALID_ARG: an origin's handle.
+ */
 HG_PUBLIC hg_return_t HG_Core_respond(hg_core_handle_t handle, hg_core_cb_t callback, void* arg,
                                       uint8_t flags, hg_size_t payload_size);
 

@@ -82,10 +82,9 @@ struct hg_cb_info {
  * and HG_Finalize of their own objects; HG_Progress and HG_Trigger, too, to wait for something. */
 
 /* An RPC arrived at its target. The callback owns one reference to the handle and gives it back
- * with HG_Destroy, then or later. Cinnabar extension: a code other than HG_SUCCESS that is returned
- * before HG_Respond was called is sent to the origin, whose forward callback gets it, as
- * HG_Respond_error does; and a handle whose last reference goes unanswered ends its RPC with
- * HG_OTHER_ERROR. */
+ * with HG_Destroy, then or later, before or after HG_Respond. Cinnabar extension: a code other than
+ * HG_SUCCESS that is returned before HG_Respond was called is sent to the origin, whose forward
+ * callback gets it, as HG_Respond_error does: so none is returned by who responds later. */
 typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
 
 /* An operation ended. The returned value is not used. */

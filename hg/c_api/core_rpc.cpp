@@ -231,17 +231,22 @@ hg_return_t HG_Core_respond(hg_core_handle_t handle, hg_core_cb_t callback, void
     HG_C_REQUIRE(handle != HG_CORE_HANDLE_NULL, rpc, "handle is HG_CORE_HANDLE_NULL");
     HG_C_REQUIRE((flags & ~HG_CORE_MORE_DATA) == 0, rpc, "an unknown flag");
     Handle& h = *core(plain(handle));
-    if (payload_size > h.output_space().size()) {
-        return too_large(payload_size, h.output_space().size());
-    }
-    Status s = h.claim_response();
-    if (ok(s)) [[likely]] {
-        s = h.respond(static_cast<std::size_t>(payload_size),
-                      c_api::on_respond<c_api::Core>(callback, arg), nullptr, 0,
-                      (flags & HG_CORE_MORE_DATA) != 0);
-    }
+    Status s = c_api::claim_response(h);
     if (!ok(s)) [[unlikely]] {
-        c_api::cannot_respond(h, s);
+        return code(s);
+    }
+    // Who has failed may have no reference any more.
+    const std::uint64_t id = h.info().id;
+    const std::size_t room = h.output_space().size();
+    if (payload_size > room) {
+        h.fail_response();
+        return too_large(payload_size, room);
+    }
+    s = h.respond(static_cast<std::size_t>(payload_size),
+                  c_api::on_respond<c_api::Core>(callback, arg), nullptr, 0,
+                  (flags & HG_CORE_MORE_DATA) != 0);
+    if (!ok(s)) [[unlikely]] {
+        c_api::cannot_respond(id, s);
     }
     return code(s);
 }

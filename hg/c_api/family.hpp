@@ -102,6 +102,8 @@ hg_return_t look_up(Context& context, typename Family::Function callback, void* 
 
 // Says why, for HG_Get_last_error() and, unless the peer is just gone, in the log.
 void cannot_forward(const Handle& h, na::Status why) noexcept;
-void cannot_respond(const Handle& h, na::Status why) noexcept;
+void cannot_respond(std::uint64_t id, na::Status why) noexcept;
+// Handle::claim_response(), with the reason in the log if it fails.
+na::Status claim_response(Handle& h) noexcept;
 
 }  // namespace hg::c_api

@@ -107,7 +107,7 @@ hg_return_t HG_Destroy(hg_handle_t handle) {
     if (handle == HG_HANDLE_NULL) {
         return HG_SUCCESS;
     }
-    HG_C_REQUIRE(core(handle)->unref_user(), rpc, "the handle was destroyed already");
+    HG_C_REQUIRE(core(handle)->give_back(), rpc, "the handle was destroyed already");
     return HG_SUCCESS;
 }
 

@@ -32,7 +32,7 @@ const char* why_not_respond(Status s) noexcept {
         case Status::busy:
             return "it was responded to already";
         case Status::opnotsupported:
-            return "it is one-way, or, with HG_CORE_MORE_DATA, from this process";
+            return "with HG_CORE_MORE_DATA it goes to another process only";
         case Status::invalid_arg:
             return "the handle is an origin's";
         default:
@@ -86,9 +86,8 @@ Status forward(Handle& h, const Callback& callback, void* in_struct) {
 }
 
 Status respond(Handle& h, const Callback& callback, void* out_struct) {
-    Status s = h.claim_response();
+    Status s = c_api::claim_response(h);
     if (!ok(s)) [[unlikely]] {
-        c_api::cannot_respond(h, s);
         return s;
     }
     c_api::Encoded e;
@@ -100,20 +99,15 @@ Status respond(Handle& h, const Callback& callback, void* out_struct) {
     } catch (const std::bad_alloc&) {
         s = Status::nomem;
     } catch (...) {  // the program's
-        h.unclaim_response();
+        h.fail_response();
         throw;
     }
     if (!ok(s)) [[unlikely]] {
-        h.unclaim_response();
+        h.fail_response();
         return s;
     }
-    Context& context = h.context();
-    s = e.beyond == nullptr ? h.respond_small(e.size, e.size - offset, callback)
-                            : h.respond(e.size, callback, e.beyond, e.beyond_size);
-    if (!ok(s)) [[unlikely]] {
-        context.overflow().give(e.beyond);
-    }
-    return s;
+    return e.beyond == nullptr ? h.respond_small(e.size, e.size - offset, callback)
+                               : h.respond(e.size, callback, e.beyond, e.beyond_size);
 }
 
 }  // namespace
@@ -126,10 +120,22 @@ void c_api::cannot_forward(const Handle& h, Status why) noexcept {
     }
 }
 
-void c_api::cannot_respond(const Handle& h, Status why) noexcept {
+void c_api::cannot_respond(std::uint64_t id, Status why) noexcept {
     if (why != Status::hostunreach) {
-        NA_LOG_ERROR(rpc, "cannot respond to RPC {:#x}: {}", h.info().id, why_not_respond(why));
+        NA_LOG_ERROR(rpc, "cannot respond to RPC {:#x}: {}", id, why_not_respond(why));
     }
+}
+
+Status c_api::claim_response(Handle& h) noexcept {
+    const Status s = h.claim_response();
+    if (s == Status::opnotsupported) [[unlikely]] {
+        // No line in the log, which peers would fill; and no id: where the program has no
+        // reference, the handle may serve another one-way request already.
+        na::log::set_last_error("cannot respond to an RPC: its origin wants no response (one-way)");
+    } else if (!ok(s)) [[unlikely]] {
+        cannot_respond(h.info().id, s);
+    }
+    return s;
 }
 
 extern "C" {
@@ -149,9 +155,7 @@ hg_return_t HG_Respond_error(hg_handle_t handle, hg_cb_t callback, void* arg, hg
     HG_C_REQUIRE(static_cast<unsigned>(ret) - 1U < static_cast<unsigned>(HG_RETURN_MAX) - 1U, rpc,
                  "no error code to respond with");
     Handle& h = *core(handle);
-    const Status s = h.claim_response();
-    if (!ok(s)) {
-        c_api::cannot_respond(h, s);
+    if (const Status s = c_api::claim_response(h); !ok(s)) {
         return code(s);
     }
     return code(

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Handlers: from a request that was dispatched to the answer.
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "hg/cxx/engine_core.hpp"
@@ -215,11 +217,9 @@ void RequestState::respond(Message& message) const noexcept {
         counters->requests.sent(message.size);
     }
     const bool large = message.beyond != nullptr;
-    const Status s = large ? handle->respond(0, {}, message.beyond, message.size)
-                           : handle->respond_small(message.size, message.size, {});
-    if (!ok(s)) [[unlikely]] {
-        message.give_back();  // the caller is gone, or learns it from the library
-    }
+    // Where it fails the caller is gone, or learns it from the library.
+    (void)(large ? handle->respond(0, {}, std::exchange(message.beyond, nullptr), message.size)
+                 : handle->respond_small(message.size, message.size, {}));
 }
 
 void RequestState::unprepare(Message& message) const noexcept {

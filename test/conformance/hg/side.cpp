@@ -127,6 +127,7 @@ void Side::end(Side* beside) noexcept {
 
 void Side::close(Side* beside) {
     for (const hg_handle_t h : held_) {
+        (void)HG_Respond_error(h, nullptr, nullptr, HG_OTHER_ERROR);  // unless it was answered
         HG_Destroy(h);
     }
     held_.clear();
@@ -212,6 +213,7 @@ hg_return_t Side::on_fail(hg_handle_t h) {
 
 hg_return_t Side::on_drop(hg_handle_t h) {
     ++side_of(h).served;
+    HG_Destroy(h);
     HG_Destroy(h);
     return HG_SUCCESS;
 }

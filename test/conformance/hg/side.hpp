@@ -44,7 +44,8 @@ class Side {
     hg_context_t* context(std::size_t id = 0) const noexcept { return contexts_[id]; }
     const std::string& uri() const noexcept { return uri_; }
     void pump();  // one round of progress and all callbacks, on every context
-    void close(Side* beside = nullptr);  // early
+    void close(Side* beside = nullptr);                         // early
+    void forget_context() noexcept { contexts_[0] = nullptr; }  // the test has destroyed it
     // As the destructor does it; `beside` goes on, for what is under way with it.
     void end(Side* beside) noexcept;
 
@@ -52,7 +53,7 @@ class Side {
     hg_id_t echo;      // blob -> the same blob, number + 1
     hg_id_t grow;      // number n -> a blob of n bytes
     hg_id_t fail;      // number n -> the handler returns n as its code, unanswered
-    hg_id_t drop;      // number -> the handler destroys the handle and says success
+    hg_id_t drop;      // number -> the handler gives handle and response up, and says success
     hg_id_t hold;      // number -> the handle is kept in held()
     hg_id_t note;      // one-way: blob -> counted in notes()
     hg_id_t empty;     // nothing -> nothing
