@@ -19,6 +19,7 @@ using na::Status;
 using Stage = Handle::Stage;
 
 constexpr auto kCloseTime = std::chrono::seconds(2);
+constexpr auto kLastTime = std::chrono::milliseconds(200);  // for what is sent in the end
 
 // Between polls while a context closes: what is on its way comes at once, and a peer that does not
 // answer is not worth a processor.
@@ -52,6 +53,7 @@ Context::Context(Class& cls, std::uint8_t id)
       overflow_(cls, threaded_),
       unacked_(cls.options().unacked_limit, std::max(cls.options().request_limit / 2, 1U),
                threaded_),
+      owed_(std::max(cls.options().request_limit / 2, 1U), threaded_),
       more_data_(cls.more_data()),
       patient_(cls.options().coalesce == Options::Coalesce::always),
       loop_lock_(threaded_) {}
@@ -239,6 +241,17 @@ bool Context::nothing_under_way() {
     });
 }
 
+// Requests that are owed a response by a program that, as far as is known, sends none then. True:
+// there were some, and their origins are being told.
+bool Context::end_forgotten() noexcept {
+    bool any = false;
+    while (Handle* handle = owed_.forgotten()) {
+        handle->end_owed();
+        any = true;
+    }
+    return any;
+}
+
 Result<bool> Context::close(bool patient) {
     if (const Status s = unpost(); !ok(s)) {
         return Error{Status::busy, "the transport did not give the receives for requests back"};
@@ -251,23 +264,27 @@ Result<bool> Context::close(bool patient) {
     bulk_->cancel_all();
     // Responses get time to leave, and other threads to destroy their handles; what waits for a
     // peer longer than that is given up.
-    const auto deadline = std::chrono::steady_clock::now() + kCloseTime;
+    auto deadline = std::chrono::steady_clock::now() + kCloseTime;
     bool last = false;
     for (Pace pace;; pace.next()) {
         unsigned count = 0;
         (void)trigger(0, poll(), count);
         if (nothing_under_way() && bulk_->idle() && done_.empty() &&
             (!threaded_ || !patient || handles_->used() == 0)) {
-            break;
+            if (!end_forgotten()) {
+                break;
+            }
+            continue;  // what they are told has to leave
         }
         if (std::chrono::steady_clock::now() > deadline) {
             if (last) {
                 break;
             }
-            last = true;
             for (Handle* handle : handles_->all()) {
                 handle->give_up();
             }
+            last = !end_forgotten();
+            deadline = std::chrono::steady_clock::now() + kLastTime;
         }
     }
     if (const std::uint32_t n = done_.count(); n != 0) {

@@ -21,6 +21,7 @@
 #include "hg/completion.hpp"
 #include "hg/handle_pool.hpp"
 #include "hg/overflow_pool.hpp"
+#include "hg/owed.hpp"
 #include "hg/pass.hpp"
 #include "hg/port.hpp"
 #include "hg/unacked.hpp"
@@ -216,6 +217,7 @@ class Context {
     bool run_work() noexcept;
     bool arm() noexcept;
     bool nothing_under_way();
+    bool end_forgotten() noexcept;
 
     Port& port_for(const Address& address) const noexcept {
         return sm_ != nullptr && address.sm() != nullptr ? *sm_ : *net_;
@@ -247,6 +249,7 @@ class Context {
     na::Waiter waiter_;
     OverflowPool overflow_;
     Unacked unacked_;
+    Owed owed_;
     na::Context* only_ = nullptr;  // that of net_
     std::unique_ptr<Port> net_;
     std::unique_ptr<Port> sm_;

@@ -98,6 +98,10 @@ class Handle : private Completion {
             if ((before & kUserRefs) == 0) [[unlikely]] {
                 return false;
             }
+            if (before == kUserRef + kAnswerRef) [[unlikely]] {
+                owe();
+                before = refs_.load(std::memory_order_relaxed);
+            }
         } while (!swap_refs(before, before - kUserRef));
         if (before == kUserRef) {
             last_unref();
@@ -256,6 +260,7 @@ class Handle : private Completion {
     friend class Context;
     friend class HandlePool;
     friend class Loopback;
+    friend class Owed;
     friend class Unacked;
 
     // --- shared state machine
@@ -285,6 +290,10 @@ class Handle : private Completion {
     }
     void unref() noexcept {
         std::uint64_t before = refs_.load(std::memory_order_relaxed);
+        if ((before & kAnswerRef) != 0) [[unlikely]] {
+            unref_owed();  // perhaps: it comes only once in a life, and only goes meanwhile
+            return;
+        }
         if (threaded_) {
             before = refs_.fetch_sub(kLibraryRef, std::memory_order_acq_rel);
         } else {
@@ -294,11 +303,15 @@ class Handle : private Completion {
             last_unref();
         }
     }
+    void unref_owed() noexcept;
     // That of the answer, if it is still there, of who has claimed the response.
     void unref_answer() noexcept {
         std::uint64_t before = refs_.load(std::memory_order_relaxed);
         if ((before & kAnswerRef) == 0) [[unlikely]] {
             return;
+        }
+        if ((before & kUserRefs) == 0) [[unlikely]] {
+            responded_late();
         }
         if (threaded_) {
             before = refs_.fetch_sub(kAnswerRef, std::memory_order_acq_rel);
@@ -447,6 +460,9 @@ class Handle : private Completion {
     static void hand_to_mute(Completion& c);
     void take_over(Handle& other) noexcept;
     bool give_up_answer() noexcept;
+    void owe() noexcept;
+    void end_owed() noexcept;
+    void responded_late() noexcept;
     void expect_none() noexcept;
     void drop_beyond(Block& block) noexcept;
     void reject_later(na::Status code) noexcept;
@@ -539,7 +555,8 @@ class Handle : private Completion {
     bool dispatch_due_ = false;  // target: once the payload of the one-way request is acknowledged
     bool rejected_ = false;      // counted in Context::rejecting_
     bool abandoned_ = false;     // target: the user gave it up without a response
-    std::atomic<bool> kept_{false};  // counted in Port: HandlePool::note_kept()
+    std::atomic<bool> was_owed_{false};  // may be in Context::owed_
+    std::atomic<bool> kept_{false};      // counted in Port: HandlePool::note_kept()
     // Cleared for each RPC.
     // To oneself, not over the transport. Who cancels late may look when it is another RPC's
     // already.
@@ -577,6 +594,8 @@ class Handle : private Completion {
     void* data_ = nullptr;
     void (*release_data_)(void*) = nullptr;
     Handle* next_ = nullptr;  // in the context's free list
+    na::util::ListHook owed_hook_;
+    std::size_t owed_list_ = 0;
     na::util::ListHook unacked_hook_;
     std::size_t unacked_bytes_ = 0;
 };

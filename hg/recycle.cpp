@@ -74,6 +74,9 @@ void Handle::repost(Completion& c) {
 
 // The last reference is gone: ready for the next request.
 void Handle::recycle() noexcept {
+    if (was_owed_.load(std::memory_order_relaxed)) [[unlikely]] {
+        info_.context->owed_.remove(*this);
+    }
     if (stage() == Stage::received && !one_way_) [[unlikely]] {  // and its answer is not owed
         answer_abandoned();
         return;

@@ -46,6 +46,9 @@ class Registration {
     const Functions& functions() const noexcept { return functions_; }
     bool one_way() const noexcept { return one_way_.load(std::memory_order_relaxed); }
     bool live() const noexcept { return live_.load(std::memory_order_acquire); }
+    // The program has responded after it had given its reference back, once at least.
+    bool late() const noexcept { return late_.load(std::memory_order_relaxed); }
+    void note_late() noexcept { late_.store(true, std::memory_order_relaxed); }
     const std::string& name() const noexcept { return name_; }  // empty: registered by id
 
  private:
@@ -58,6 +61,7 @@ class Registration {
     std::atomic<std::uint64_t> id_{0};
     std::atomic<bool> live_{false};
     std::atomic<bool> one_way_{false};
+    std::atomic<bool> late_{false};
     Functions functions_;
     std::string name_;
     void* data_ = nullptr;              // guarded by the registry's mutex

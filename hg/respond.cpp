@@ -107,6 +107,50 @@ void Handle::drop_beyond(Block& block) noexcept {
     info_.context->overflow_.give(&block);
 }
 
+// Before the last reference goes that is not that of the answer.
+void Handle::owe() noexcept {
+    Owed& owed = info_.context->owed_;
+    owed.add(*this);
+    while (Handle* oldest = owed.excess()) {
+        NA_LOG_WARNING(
+            rpc,
+            "RPC {:#x}: its handle was destroyed long ago, and nobody has responded: its "
+            "origin gets an error, as too many wait",
+            oldest->info_.id);
+        oldest->end_owed();
+    }
+}
+
+// With a reference of the caller's, which goes.
+void Handle::end_owed() noexcept {
+    if (ok(claim_response())) {
+        abandoned_ = true;
+        end_with(Status::other_error);
+    }
+    unref();
+}
+
+// unref() while there may be that of the answer.
+void Handle::unref_owed() noexcept {
+    std::uint64_t before = refs_.load(std::memory_order_relaxed);
+    do {
+        if (before == kLibraryRef + kAnswerRef) {
+            owe();
+            before = refs_.load(std::memory_order_relaxed);
+        }
+    } while (!swap_refs(before, before - kLibraryRef));
+    if (before == kLibraryRef) {
+        last_unref();
+    }
+}
+
+// By a program without a reference: now, or before that of the RPC callback has gone.
+void Handle::responded_late() noexcept {
+    if (was_owed_.load(std::memory_order_relaxed) && !abandoned_) {
+        registration_->note_late();
+    }
+}
+
 // By a program that has given all other references back.
 bool Handle::give_up_answer() noexcept {
     if (!ok(claim_response())) {

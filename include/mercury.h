@@ -157,9 +157,9 @@ HG_PUBLIC hg_context_t* HG_Context_create_id(hg_class_t* hg_class,
 /* Destroys a context, not from callbacks. It stops accepting requests, cancels what is in flight
  * (RPC and bulk callbacks get HG_CANCELED), runs what callbacks are due, and gives responses, and
  * threads that still have handles, a bounded time (seconds). HG_BUSY: handles of the user remain,
- * or requests that are not responded to, or a transfer or an operation that the transport has not
- * given back in that time; the context stays and may be progressed, triggered and destroyed again.
- * HG_INVALID_ARG: NULL. */
+ * or requests that are still owed a response (HG_Destroy), or a transfer or an operation that the
+ * transport has not given back in that time; the context stays and may be progressed, triggered and
+ * destroyed again. HG_INVALID_ARG: NULL. */
 HG_PUBLIC hg_return_t HG_Context_destroy(hg_context_t* context);
 
 /* Stops accepting requests, ahead of HG_Context_destroy; requests that have arrived stay.
@@ -287,10 +287,12 @@ HG_PUBLIC hg_return_t HG_Create(hg_context_t* context, hg_addr_t addr, hg_id_t i
  * HG_Forward or HG_Respond. A target may call it before HG_Respond, too: the handle stays for that,
  * and for nothing else; who still needs the input, or HG_Get_info, keeps the reference. The origin
  * waits until somebody responds. A program that will not calls HG_Respond_error, or HG_Destroy once
- * more, which ends the RPC with HG_OTHER_ERROR at its origin. (All that as long as the context
- * lives: who responds in another thread is waited for, but for one-way calls, of which nobody
- * knows.) HG_HANDLE_NULL: HG_SUCCESS. HG_INVALID_ARG: no reference was left to give, which is
- * noticed as long as the context lives and the handle was not used again. */
+ * more, which ends the RPC with HG_OTHER_ERROR at its origin; so end the oldest of more than 1,024
+ * requests of RPCs that were never responded to so late yet (of the others, half as many as
+ * HG_REQUEST_LIMIT allows), and those when the context is destroyed. One-way calls are waited for
+ * by nobody: have responding threads ended by then. HG_HANDLE_NULL: HG_SUCCESS. HG_INVALID_ARG: no
+ * reference was left to give, which is noticed as long as the context lives and the handle was not
+ * used again. */
 HG_PUBLIC hg_return_t HG_Destroy(hg_handle_t handle);
 
 /* Changes address and RPC of a handle that is not in flight; HG_ADDR_NULL and 0 keep what is set.

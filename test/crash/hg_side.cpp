@@ -324,7 +324,8 @@ void HgSide::transferred(Transfer& t, hg_return_t ret) {
         respond(t.handle, out);
         return;
     }
-    // Who asked is dead, and told so as a server would.
+    // Who asked is dead, or told so as a server would.
+    (void)HG_Respond_error(t.handle, nullptr, nullptr, ret);
     check(HG_Destroy(t.handle), "HG_Destroy");
     const bool refused = ret == HG_PERMISSION || ret == HG_FAULT;
     if (ret != HG_HOSTUNREACH && !(refused && origins_give_up_)) {

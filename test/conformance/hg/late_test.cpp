@@ -49,6 +49,17 @@ struct Owing : Pair {
     bool await(std::size_t n) {
         return support::until([&] { return owed.size() >= n; }, [&] { pump(); });
     }
+    // One late response, from which the target knows that there are such.
+    void learn() {
+        Call call(a, to_b, a.echo);
+        Blob in = blob(1, 10);
+        REQUIRE(call.forward(in) == HG_SUCCESS);
+        REQUIRE(await(1));
+        REQUIRE(HG_Respond(owed[0], nullptr, nullptr, &in) == HG_SUCCESS);
+        REQUIRE(wait(call) == HG_SUCCESS);
+        owed.clear();
+        numbers.clear();
+    }
     bool all_over() {
         return support::until([&] { return active() == 0; }, [&] { pump(); });
     }
@@ -265,8 +276,9 @@ TEST_CASE("a target gives up the response to a request that it gave back") {
     CHECK(pair.all_over());
 }
 
-TEST_CASE("a context stays while its requests are owed their answers") {
+TEST_CASE("a context stays while its requests are owed late answers") {
     Owing pair;
+    pair.learn();
     Call first(pair.a, pair.to_b, pair.a.echo);
     Call second(pair.a, pair.to_b, pair.a.echo);
     Blob in = blob(4, 10);
@@ -280,6 +292,91 @@ TEST_CASE("a context stays while its requests are owed their answers") {
     std::vector<hg_return_t> rets = {pair.wait(first), pair.wait(second)};
     std::sort(rets.begin(), rets.end());
     CHECK(rets == std::vector<hg_return_t>{HG_SUCCESS, HG_OTHER_ERROR});
+}
+
+TEST_CASE("a context ends although nobody responds to its requests") {
+    Owing pair;
+    std::vector<std::unique_ptr<Call>> calls;
+    for (unsigned i = 0; i < 10; ++i) {
+        calls.push_back(std::make_unique<Call>(pair.a, pair.to_b, pair.a.echo));
+        Blob in = blob(i, i % 2 == 0 ? 10 : 100'000);
+        REQUIRE(calls.back()->forward(in) == HG_SUCCESS);
+    }
+    REQUIRE(pair.await(calls.size()));
+    std::atomic<bool> stop{false};
+    std::thread origin([&] {
+        while (!stop) {
+            pair.a.pump();
+        }
+    });
+    const hg_return_t ret = HG_Context_destroy(pair.b.context());
+    stop = true;
+    origin.join();
+    CHECK(ret == HG_SUCCESS);
+    pair.b.forget_context();
+    for (const auto& call : calls) {
+        REQUIRE(support::until([&] { return call->done(); }, [&] { pair.a.pump(); }));
+        CHECK(call->ret() == HG_OTHER_ERROR);
+    }
+}
+
+TEST_CASE("a program that never responds is served on") {
+    // More than are kept for a late response.
+    constexpr std::size_t kCalls = 3000;
+    Owing pair;
+    std::vector<std::unique_ptr<Call>> calls;
+    for (std::size_t i = 0; i < kCalls; ++i) {
+        calls.push_back(std::make_unique<Call>(pair.a, pair.to_b, pair.a.echo));
+        Blob in = blob(i, 10);
+        REQUIRE(calls.back()->forward(in) == HG_SUCCESS);
+        if (i % 16 == 0) {
+            pair.pump();
+        }
+    }
+    REQUIRE(pair.await(kCalls));
+    const auto ended = [&] {
+        return static_cast<std::size_t>(std::count_if(
+            calls.begin(), calls.end(), [](const auto& call) { return call->done(); }));
+    };
+    REQUIRE(support::until([&] { return ended() == kCalls - 1024; }, [&] { pair.pump(); }));
+    for (const auto& call : calls) {
+        CHECK((!call->done() || call->ret() == HG_OTHER_ERROR));
+    }
+    CHECK(pair.active() == 1024);
+    // The oldest have ended; whoever responds to one of them all the same does it to nobody.
+    CHECK(HG_Respond(owed[kCalls - 1025], nullptr, nullptr, nullptr) == HG_BUSY);
+    Blob out = blob(1, 10);
+    CHECK(HG_Respond(owed[kCalls - 1], nullptr, nullptr, &out) == HG_SUCCESS);
+    REQUIRE(support::until([&] { return ended() == kCalls - 1023; }, [&] { pair.pump(); }));
+    for (std::size_t i = kCalls - 1024; i < kCalls - 1; ++i) {
+        CHECK(HG_Destroy(owed[i]) == HG_SUCCESS);
+    }
+    CHECK(pair.all_over());
+    REQUIRE(support::until([&] { return ended() == kCalls; }, [&] { pair.pump(); }));
+}
+
+TEST_CASE("a program that responds late may owe many responses") {
+    constexpr std::size_t kCalls = 3000;
+    Owing pair;
+    pair.learn();
+    std::vector<std::unique_ptr<Call>> calls;
+    for (std::size_t i = 0; i < kCalls; ++i) {
+        calls.push_back(std::make_unique<Call>(pair.a, pair.to_b, pair.a.echo));
+        Blob in = blob(i, 10);
+        REQUIRE(calls.back()->forward(in) == HG_SUCCESS);
+        if (i % 16 == 0) {
+            pair.pump();
+        }
+    }
+    REQUIRE(pair.await(kCalls));
+    Blob out = blob(1, 10);
+    for (hg_handle_t h : owed) {
+        CHECK(HG_Respond(h, nullptr, nullptr, &out) == HG_SUCCESS);
+    }
+    for (const auto& call : calls) {
+        REQUIRE(pair.wait(*call) == HG_SUCCESS);
+    }
+    CHECK(pair.all_over());
 }
 
 TEST_CASE("a context that ends waits for threads that respond", "[threads]") {

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Requests whose handles the program has given back, and that it has not responded to: it may do so
+// later, or it never will, which nobody can tell. Each keeps a handle; so there is a limit for all
+// of a context together, beyond which the origins of the oldest get an error. An RPC that was
+// responded to so late once has more room than one whose program may just have forgotten them.
+// Any thread; never under an NA context's lock.
+#pragma once
+
+#include <cstddef>
+
+#include "hg/handle.hpp"
+#include "na/util/lock.hpp"
+
+namespace hg {
+
+class Owed {
+ public:
+    // `most`: of RPCs that are known to be responded to late.
+    Owed(std::size_t most, bool threaded) noexcept : most_{kForgotten, most}, lock_(threaded) {}
+
+    // The caller has a reference, and is the only one but for that of the answer.
+    void add(Handle& handle) noexcept;
+    // Its last reference is gone.
+    void remove(Handle& handle) noexcept;
+    // Over a limit: the oldest, no longer in here, with a reference for the caller. Null: there is
+    // room.
+    Handle* excess() noexcept;
+    // One that nobody is known to respond to, likewise. Null: there is none.
+    Handle* forgotten() noexcept;
+
+ private:
+    static constexpr std::size_t kForgotten = 1024;
+    static constexpr std::size_t kUnknown = 0;
+    static constexpr std::size_t kLate = 1;
+    static std::size_t list_of(const Handle& handle) noexcept;
+    using List = na::util::IntrusiveList<Handle, &Handle::owed_hook_>;
+    void put(Handle& handle) noexcept;
+    void take_out(Handle& handle) noexcept;
+    Handle* pop(std::size_t list, std::size_t most) noexcept;
+
+    const std::size_t most_[2];
+    na::util::OptionalLock lock_;  // guards what follows, and the handles' members for it
+    List oldest_first_[2];
+    std::size_t count_[2] = {};
+};
+
+}  // namespace hg
