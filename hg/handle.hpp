@@ -98,9 +98,9 @@ class Handle : private Completion {
             if ((before & kUserRefs) == 0) [[unlikely]] {
                 return false;
             }
-            if (before == kUserRef + kAnswerRef) [[unlikely]] {
-                owe();
-                before = refs_.load(std::memory_order_relaxed);
+            if ((before & kUserRefs) == kUserRef && (before & kAnswerRef) != 0) [[unlikely]] {
+                unref_owed(kUserRef);  // not answered, at least until just now
+                return true;
             }
         } while (!swap_refs(before, before - kUserRef));
         if (before == kUserRef) {
@@ -291,7 +291,7 @@ class Handle : private Completion {
     void unref() noexcept {
         std::uint64_t before = refs_.load(std::memory_order_relaxed);
         if ((before & kAnswerRef) != 0) [[unlikely]] {
-            unref_owed();  // perhaps: it comes only once in a life, and only goes meanwhile
+            unref_owed(kLibraryRef);  // it comes once in a life, and may only go meanwhile
             return;
         }
         if (threaded_) {
@@ -303,25 +303,20 @@ class Handle : private Completion {
             last_unref();
         }
     }
-    void unref_owed() noexcept;
+    void unref_owed(std::uint64_t n) noexcept;
     // That of the answer, if it is still there, of who has claimed the response.
     void unref_answer() noexcept {
         std::uint64_t before = refs_.load(std::memory_order_relaxed);
         if ((before & kAnswerRef) == 0) [[unlikely]] {
             return;
         }
-        if ((before & kUserRefs) == 0) [[unlikely]] {
-            responded_late();
-        }
-        if (threaded_) {
-            before = refs_.fetch_sub(kAnswerRef, std::memory_order_acq_rel);
+        if (threaded_ || (before & kUserRefs) == 0) [[unlikely]] {
+            unref_answer_last();  // perhaps
         } else {
-            refs_.store(before - kAnswerRef, std::memory_order_relaxed);
-        }
-        if (before == kAnswerRef) [[unlikely]] {
-            last_unref();
+            refs_.store(before & ~kAnswerRef, std::memory_order_relaxed);
         }
     }
+    void unref_answer_last() noexcept;
     na::Status sent_or_failed(na::Status s) noexcept {
         if (ok(s)) [[likely]] {
             unref_answer();

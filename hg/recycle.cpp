@@ -96,12 +96,12 @@ void Handle::recycle() noexcept {
     info_.addr = nullptr;
     info_.id = 0;
     info_.context_id = 0;
-    if (!mute_) [[likely]] {
+    if (plain) [[likely]] {
         one_way_ = false;
+    } else if (!let_go(looped)) {
+        return;
     }
-    if (plain || let_go(looped)) [[likely]] {
-        (void)post_now();
-    }
+    (void)post_now();
 }
 
 // Its response could not be sent, or was not to be expected, and nobody can answer any more. The
@@ -133,6 +133,7 @@ bool Handle::let_go(bool looped) noexcept {
         context.handles_->give(*this);
         return false;
     }
+    one_way_ = false;
     if (abandoned) {
         // Its program may respond once more.
         drop_data();

@@ -130,16 +130,25 @@ void Handle::end_owed() noexcept {
     unref();
 }
 
-// unref() while there may be that of the answer.
-void Handle::unref_owed() noexcept {
+// Of a program's or a library's reference, while there may be that of the answer.
+void Handle::unref_owed(std::uint64_t n) noexcept {
     std::uint64_t before = refs_.load(std::memory_order_relaxed);
     do {
-        if (before == kLibraryRef + kAnswerRef) {
+        if (before == n + kAnswerRef) {
             owe();
             before = refs_.load(std::memory_order_relaxed);
         }
-    } while (!swap_refs(before, before - kLibraryRef));
-    if (before == kLibraryRef) {
+    } while (!swap_refs(before, before - n));
+    if (before == n) {
+        last_unref();
+    }
+}
+
+void Handle::unref_answer_last() noexcept {
+    if ((refs_.load(std::memory_order_relaxed) & kUserRefs) == 0) {
+        responded_late();
+    }
+    if (refs_.fetch_sub(kAnswerRef, std::memory_order_acq_rel) == kAnswerRef) {
         last_unref();
     }
 }
