@@ -16,8 +16,10 @@ HandlePool::~HandlePool() = default;
 
 Handle* HandlePool::take(Port& port, Hook hook, na::Status* refused) {
     Handle* handle = nullptr;
+    Class::HandleCreate create;
     {
         const std::lock_guard guard(lock_);
+        create = create_;
         Handle*& head = free_[bulk::index(port.rail())];
         if (head != nullptr) {
             handle = std::exchange(head, head->next_);
@@ -26,12 +28,14 @@ Handle* HandlePool::take(Port& port, Hook hook, na::Status* refused) {
     if (handle == nullptr) {
         handle = make(port);
     }
-    return hook == Hook::skip || show(*handle, refused) ? handle : nullptr;
+    return hook == Hook::skip || show(*handle, create, refused) ? handle : nullptr;
 }
 
 Handle* HandlePool::take_mute(Port& port) {
+    Class::HandleCreate create;
     {
         const std::lock_guard guard(lock_);
+        create = create_;
         Mutes& mutes = mutes_[bulk::index(port.rail())];
         if (mutes.count > kMutesAside) {
             --mutes.count;
@@ -39,7 +43,7 @@ Handle* HandlePool::take_mute(Port& port) {
         }
     }
     Handle& handle = *make(port);
-    if (!show(handle, nullptr)) {
+    if (!show(handle, create, nullptr)) {
         return nullptr;
     }
     handle.mute_ = handle.target_ = handle.one_way_ = true;
@@ -58,12 +62,7 @@ Handle* HandlePool::make(Port& port) {
 }
 
 // To the user's hook, if there is one. False: that refused it, and it is back here.
-bool HandlePool::show(Handle& handle, na::Status* refused) {
-    Class::HandleCreate create;
-    {
-        const std::lock_guard guard(lock_);
-        create = create_;
-    }
+bool HandlePool::show(Handle& handle, const Class::HandleCreate& create, na::Status* refused) {
     if (create.hook == nullptr) {
         return true;
     }

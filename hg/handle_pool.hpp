@@ -48,7 +48,7 @@ class HandlePool {
 
  private:
     Handle* make(Port& port);
-    bool show(Handle& handle, na::Status* refused);
+    bool show(Handle& handle, const Class::HandleCreate& create, na::Status* refused);
     void put(Handle& handle) noexcept;
 
     Context& context_;

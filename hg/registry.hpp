@@ -48,7 +48,11 @@ class Registration {
     bool live() const noexcept { return live_.load(std::memory_order_acquire); }
     // The program has responded after it had given its reference back, once at least.
     bool late() const noexcept { return late_.load(std::memory_order_relaxed); }
-    void note_late() noexcept { late_.store(true, std::memory_order_relaxed); }
+    void note_late() noexcept {
+        if (!late()) {  // not written again and again, where others read
+            late_.store(true, std::memory_order_relaxed);
+        }
+    }
     const std::string& name() const noexcept { return name_; }  // empty: registered by id
 
  private:
