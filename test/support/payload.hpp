@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace support {
@@ -23,6 +24,13 @@ class Random {
     std::uint64_t below(std::uint64_t limit) noexcept { return next() % limit; }
     // [0, 1)
     double unit() noexcept { return static_cast<double>(next() >> 11) * 0x1p-53; }
+    // For what has more to try than time: another seed tries others.
+    template <typename T>
+    void shuffle(std::vector<T>& items) noexcept {
+        for (std::size_t i = items.size(); i > 1; --i) {
+            std::swap(items[i - 1], items[below(i)]);
+        }
+    }
 
  private:
     std::uint64_t state_;
