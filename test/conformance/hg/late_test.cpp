@@ -279,7 +279,8 @@ TEST_CASE("a program that never responds is served on") {
     for (const auto& call : calls) {
         CHECK((!call->done() || call->ret() == HG_OTHER_ERROR));
     }
-    CHECK(pair.active() == 1024);
+    // An answer may be here before its sender hears that it has gone.
+    CHECK(support::until([&] { return pair.active() == 1024; }, [&] { pair.pump(); }));
     // The oldest have ended; whoever responds to one of them all the same does it to nobody.
     CHECK(HG_Respond(owed[kCalls - 1025], nullptr, nullptr, nullptr) == HG_BUSY);
     Blob out = blob(1, 10);
