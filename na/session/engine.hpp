@@ -234,6 +234,8 @@ class Engine : public plugin::Context {
 
  private:
     void end_operations(Link& link, Status why);
+    // lost(), in a while.
+    void fade(Link& link) noexcept;
     // engine.cpp
     std::size_t do_work();
     void work(Link& link) noexcept {

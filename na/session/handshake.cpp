@@ -47,7 +47,9 @@ void Engine::forget_session(Link& link) noexcept {
     link.state = Link::State::idle;
     link.offer = link.their_offer = link.out_cookie = 0;
     link.gave_way = false;
-    link.blocked_since = link.probe_end = link.next_probe = link.no_way_since = 0;
+    link.blocked_since = link.probe_end = link.next_probe = 0;
+    link.no_way_since = link.refused_since = 0;
+    link.fading = false;
     link.probe.reset();
     link.answered = false;
     link.due &= static_cast<std::uint8_t>(
@@ -186,7 +188,11 @@ bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint
     ++stats_.control;
     NA_LOG_DEBUG(addr, "context {} sent {} to {}", id_, to_string(kind), link.address.text());
     if (posted.what == plugin::Posted::What::failed) {
-        doom(link);  // the core may be in a post: it hears of it in progress()
+        if (link.state == Link::State::up) {
+            fade(link);
+        } else {
+            doom(link);  // the core may be in a post: it hears of it in progress()
+        }
     }
     return true;
 }

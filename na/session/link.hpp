@@ -52,6 +52,7 @@ struct Link {
     bool refused = false;       // the core did not want to know the peer: said once
     bool wants = false;         // a post was answered `again` since the last look
     bool doomed = false;        // to be ended in progress()
+    bool fading = false;        // nothing gets to it any more, but what it has said may still come
     bool parting = false;       // it has said goodbye, and what it had said before waits for room
     bool audited = false;       // asked for a sign of life, though nobody waits for it
     // It has greeted, or answered, since the transport has a way to it. Engine::leave() makes it
@@ -91,10 +92,11 @@ struct Link {
     std::int64_t call_interval = 0;  // between hellos
     std::int64_t blocked_since = 0;  // the transport does not get through; 0: it does
     std::int64_t next_probe = 0;
-    std::int64_t probe_end = 0;     // of the probe under way
-    std::int64_t no_way_since = 0;  // probes find no way there; 0: they did, or it was heard
-    util::UniqueFd probe;           // Traits::port_is_tcp: a connection attempt
-    bool answered = false;          // the last probe reached somebody
+    std::int64_t probe_end = 0;      // of the probe under way
+    std::int64_t no_way_since = 0;   // probes find no way there; 0: they did, or it was heard
+    std::int64_t refused_since = 0;  // nobody is there, by a probe, or (fading) by the library
+    util::UniqueFd probe;            // Traits::port_is_tcp: a connection attempt
+    bool answered = false;           // the last probe reached somebody
 
     util::ListHook work;     // something is to be done in the next progress()
     util::ListHook watched;  // the peer's death matters

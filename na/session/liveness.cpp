@@ -27,6 +27,9 @@ constexpr std::int64_t kSilence = 400 * kMs;        // with a check unanswered, 
 constexpr std::int64_t kProbe = 1000 * kMs;         // between probes
 constexpr std::int64_t kProbeLimit = 10'000 * kMs;  // an attempt that nobody answers
 constexpr std::int64_t kOutage = 10'000 * kMs;      // without a way to a peer that was there
+// Between the news that nobody is there any more and the end of the session: what the peer said
+// last may be here already, unread, or not handed over yet by a thread of the library.
+constexpr std::int64_t kLastWords = 100 * kMs;
 
 // Says that nobody is there, as opposed to trouble of our own.
 bool says_gone(int error) noexcept {
@@ -37,6 +40,14 @@ bool says_gone(int error) noexcept {
 // peer.
 bool says_no_way(int error) noexcept {
     return error == EHOSTUNREACH || error == ENETUNREACH || error == EHOSTDOWN || error == ENETDOWN;
+}
+
+// Notes when it began, if it has not yet.
+bool lasts(std::int64_t& since, std::int64_t now, std::int64_t time) noexcept {
+    if (since == 0) {
+        since = now;
+    }
+    return now - since >= time;
 }
 
 }  // namespace
@@ -88,12 +99,13 @@ void Engine::look_around(std::int64_t now) {
         if (link->heard == 0) {
             link->heard = now;
             link->no_way_since = 0;
+            link->refused_since = link->fading ? now : 0;
             link->audited = false;
             if (link->state == Link::State::up) {
                 link->probe.reset();  // what it would tell is known
             }
         }
-        const bool matters = link->audited || link->awaited != 0 || link->wants ||
+        const bool matters = link->audited || link->fading || link->awaited != 0 || link->wants ||
                              !link->requests.empty() || link->due != 0 ||
                              link->state == Link::State::greeting;
         // The next post that finds no room says it again; one that was canceled does not.
@@ -122,8 +134,16 @@ void Engine::audit_some() noexcept {
     }
 }
 
+void Engine::fade(Link& link) noexcept {
+    if (!link.fading) {
+        link.fading = true;
+        link.refused_since = now_ns();
+        watch(link);
+    }
+}
+
 void Engine::check_link(Link& link, std::int64_t now) {
-    if (gone(link)) {
+    if (gone(link) || (link.fading && lasts(link.refused_since, now, kLastWords))) {
         lost(link, Status::hostunreach);
         return;
     }
@@ -192,18 +212,19 @@ void Engine::probe(Link& link, std::int64_t now) {
 }
 
 // What a probe that has ended says. Who meets a peer for the first time hears at once that there is
-// no way to it; a session outlives a disturbance of the network, as the connection beneath it does.
+// no way to it; a session outlives a disturbance of the network, as the connection beneath it does,
+// and its peer by so much that nothing of it is lost.
 bool Engine::means_gone(Link& link, int error, std::int64_t now) {
     link.probe.reset();
     link.answered = error == 0;
-    bool gone = says_gone(error);
+    bool gone = false;
     if (error == 0) {
-        link.no_way_since = 0;
+        link.no_way_since = link.refused_since = 0;
+    } else if (says_gone(error)) {
+        gone = link.state != Link::State::up || lasts(link.refused_since, now, kLastWords);
+        link.next_probe = std::min(link.next_probe, now + kLastWords / 4);
     } else if (says_no_way(error)) {
-        if (link.no_way_since == 0) {
-            link.no_way_since = now;
-        }
-        gone = link.state != Link::State::up || now - link.no_way_since >= kOutage;
+        gone = link.state != Link::State::up || lasts(link.no_way_since, now, kOutage);
     }
     if (gone) {
         NA_LOG_INFO(addr, "nobody is at {}: {}", link.address.text(), std::strerror(error));

@@ -300,6 +300,35 @@ TEST_CASE("what a peer has sent before it closed, or before its connection broke
     CHECK(a.messages.front().text == "answer");
 }
 
+TEST_CASE("what a peer has sent before nothing gets to it any more comes first") {
+    Net net;
+    Node a(net, 1000);
+    auto b = std::make_unique<Node>(net, 2000);
+    TestOp op;
+    REQUIRE(a.send(op, *b, "x"));
+    REQUIRE(settle([&] { return b->messages.size() == 1; }, a, *b));
+    // It asks whether we are there, says something, and is gone when that is answered.
+    TestOp waits;
+    waits.op.kind = OpKind::recv_expected;
+    waits.op.peer = &b->peer(a);
+    (*b)->awaits(waits.op, true);
+    REQUIRE(settle([&] { return (*b)->sent[static_cast<std::size_t>(Kind::check)] == 1; }, *b));
+    TestOp last;
+    REQUIRE(b->post(last, a, "last").what == Posted::What::done);
+    const Bytes late = a->inbox.back();  // not handed over yet
+    a->inbox.pop_back();
+    (*b)->killed = true;
+    b.reset();
+    REQUIRE(settle([&] { return a->inbox.empty(); }, a));
+    a.progress();
+    CHECK(a.lost.empty());
+    a->inbox.push_back(late);
+    REQUIRE(settle([&] { return a.messages.size() == 1; }, a));
+    CHECK(a.lost.empty());
+    CHECK(a.messages.front().text == "last");
+    REQUIRE(settle([&] { return !a.lost.empty(); }, a));
+}
+
 TEST_CASE("requests that there is no room for do not hold up the end of their peer") {
     Net net;
     Node a(net, 1000);

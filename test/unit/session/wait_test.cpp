@@ -2,6 +2,7 @@
 // Sleep, descriptors of links, and the probe of a port.
 #include <cerrno>
 #include <chrono>
+#include <thread>
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -48,15 +49,16 @@ struct Watch final : na::session::Watcher {
     int calls = 0;
 };
 
-// A port of this machine where somebody listens, until it is closed.
+// A port of this machine where somebody listens, until it is closed; or nobody, and nobody else
+// gets it.
 struct Port {
-    Port() : fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    explicit Port(bool listens = true) : fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
         sockaddr_in at{};
         at.sin_family = AF_INET;
         at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         socklen_t size = sizeof at;
         REQUIRE(bind(fd.get(), reinterpret_cast<sockaddr*>(&at), size) == 0);
-        REQUIRE(listen(fd.get(), 4) == 0);
+        REQUIRE((!listens || listen(fd.get(), 4) == 0));
         REQUIRE(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0);
         number = ntohs(at.sin_port);
     }
@@ -213,6 +215,32 @@ TEST_CASE("a port that refuses connections ends the wait for its owner") {
     port.fd.reset();
     REQUIRE(settle([&] { return !n.lost.empty(); }, n));
     CHECK(n->stat("session_probes") >= 2);
+}
+
+TEST_CASE("what a peer said last comes before the news that nobody is at its port") {
+    Net net;
+    const Port port(false);
+    Node a(net, 1000, 0, {}, {.port_is_tcp = true});
+    Node b(net, port.number, 0, {}, {}, "127.0.0.1");
+    TestOp op;
+    REQUIRE(a.send(op, b, "x"));
+    REQUIRE(settle([&] { return b.messages.size() == 1; }, a, b));
+    TestOp waits;
+    waits.op.kind = OpKind::recv_expected;
+    waits.op.peer = &a.peer(b);
+    a->awaits(waits.op, true);
+    a->loses = [](const Header&) { return true; };
+    // Seen long ago: a is busy with other things, and its first look finds the port closed.
+    CHECK_FALSE(support::until_for(
+        std::chrono::milliseconds(20), [] { return false; }, [&] { a.progress(); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    REQUIRE(settle([&] { return a->stat("session_probes") >= 1; }, a));
+    CHECK_FALSE(support::until_for(
+        std::chrono::milliseconds(50), [&] { return !a.lost.empty(); }, [&] { a.progress(); }));
+    REQUIRE(b.send(op, a, "y"));
+    REQUIRE(settle([&] { return a.messages.size() == 1; }, a, b));
+    CHECK(a.lost.empty());
+    REQUIRE(settle([&] { return !a.lost.empty(); }, a));
 }
 
 // What a connection to a broadcast address ends with: ENETUNREACH.
