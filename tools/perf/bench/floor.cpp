@@ -152,10 +152,11 @@ Result tcp_latency(const Options& o, std::size_t size) {
     });
 }
 
-Result tcp_stream(const Options& o, std::size_t size) {
+// `buffers` chunks of memory on each side.
+Result tcp_stream(const Options& o, std::size_t size, std::size_t buffers) {
     const Connection connection;
-    const Pages pages(size * o.buffers);
-    auto next = [&, i = 0U]() mutable { return pages.data() + (i++ % o.buffers) * size; };
+    const Pages pages(size * buffers);
+    auto next = [&, i = 0U]() mutable { return pages.data() + (i++ % buffers) * size; };
     const int flags = o.busy ? MSG_DONTWAIT : 0;
     const Other other(o, [&connection, size, next, flags]() mutable {
         for (;;) {
@@ -233,8 +234,12 @@ Result handover(const Options& o, std::size_t size) {
     });
 }
 
-Options parse_floor(int argc, char** argv) {
-    Options o;
+struct FloorOptions : Options {
+    std::uint64_t memory = 0;  // tcp-stream, each side; 0: as many buffers as said
+};
+
+FloorOptions parse_floor(int argc, char** argv) {
+    FloorOptions o;
     o.tool = "perf_floor";
     o.protocol = "none";
     o.busy = true;
@@ -257,6 +262,10 @@ Options parse_floor(int argc, char** argv) {
     app.add_option("-w,--buffers", o.buffers, "buffers of that size")
         ->check(CLI::Range(1, 65536))
         ->capture_default_str();
+    app.add_option("--memory", o.memory,
+                   "tcp-stream: memory of each side that the chunks go through in turn, instead of "
+                   "so many buffers: that of the transfers it is compared with")
+        ->transform(size);
     app.add_option("--seconds", o.seconds, "time per size")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
@@ -276,7 +285,7 @@ Options parse_floor(int argc, char** argv) {
     return o;
 }
 
-int run(const Options& o) {
+int run(const FloorOptions& o) {
     const bool bandwidth =
         o.operation == "tcp-stream" || o.operation == "memcpy" || o.operation == "vm-read";
     Report report(o, bandwidth ? Measure::bandwidth : Measure::rate);
@@ -289,7 +298,9 @@ int run(const Options& o) {
         if (o.operation == "tcp-lat") {
             report.row(size, tcp_latency(o, size), 1);
         } else if (o.operation == "tcp-stream") {
-            report.row(size, tcp_stream(o, size), 1);
+            const std::uint64_t buffers =
+                o.memory == 0 ? o.buffers : std::max<std::uint64_t>(o.memory / size, 1);
+            report.row(size, tcp_stream(o, size, buffers), 1);
         } else if (o.operation == "memcpy") {
             report.row(size, copy(o, size), 1);
         } else if (o.operation == "handover") {
@@ -306,7 +317,7 @@ int run(const Options& o) {
 }  // namespace perf
 
 int main(int argc, char** argv) {
-    const perf::Options options = perf::parse_floor(argc, argv);
+    const perf::FloorOptions options = perf::parse_floor(argc, argv);
     try {
         return perf::run(options);
     } catch (const perf::Failure& failure) {

@@ -16,6 +16,7 @@ def groups(quick, idle_seconds):
     curve = ["-y", "8", "-z", "128k"]
     bulk = ["-x", "8", "-w", "1", "-y", "1m", "-z", "1m"]
     sizes = ["-x", "8", "-w", "1", "-y", "4k", "-z", "4m"]
+    stream = ["-y", str(TCP_SIZES[0]), "-z", str(TCP_SIZES[-1])]
     all_groups = {
         "sm calls": {
             "line": Floor("line"),
@@ -48,8 +49,9 @@ def groups(quick, idle_seconds):
             "ucx+tcp": Ours("hg_rate", "ucx+tcp", "-b", *curve, seconds=0.5),
         },
         "tcp bulk": {
-            "raw": Floor("tcp-stream", "-y", str(TCP_SIZES[0]), "-z", str(TCP_SIZES[-1]), seconds=0.5),
-            "raw blocking": Floor("tcp-stream", "--blocking", "-y", str(TCP_SIZES[0]), "-z", str(TCP_SIZES[-1]), seconds=0.5),
+            "raw": Floor("tcp-stream", *stream, "--memory", "8m", seconds=0.5),
+            "raw blocking": Floor("tcp-stream", *stream, "--memory", "8m", "--blocking", seconds=0.5),
+            "raw, eight chunks": Floor("tcp-stream", *stream, seconds=0.5),
             "ofi+tcp": Ours("hg_bw", "ofi+tcp", "-b", "write", *bulk),
         },
         "idle": {
@@ -99,6 +101,7 @@ def step(run, key):
 
 # What, group, the ratio (or number) out of one round's runs, limit; at least: "min", at most: "max". Of the ratios of several
 # sizes the worst counts, after the median over the rounds.
+# (Which chunk of a stream is the best is so a question to all rounds together: the best of each round would be that of the noise.)
 # `key` is the statistic: "median_us" or "undisturbed_us" of a run's blocks.
 FIGURES = (
     ("sm, RPC round trip, 8 to 64 B, busy / cache-line ping-pong", "sm calls",
@@ -120,8 +123,8 @@ FIGURES = (
     ("ucx+tcp, time per RPC, 64 in flight / raw TCP ping-pong", "tcp calls",
      lambda r, k: {s: r["ucx+tcp 64"][s][k] / r["raw"][s][k] for s in SMALL}, "max", 0.15),
     ("ofi+tcp, bulk 1 MiB, 8 in flight / best raw TCP stream", "tcp bulk",
-     lambda r, k: min(run[s][k] / s for run in (r["raw"], r["raw blocking"]) for s in TCP_SIZES) * MIB
-     / r["ofi+tcp"][MIB][k], "min", 1.0),
+     lambda r, k: {(name, s): r[name][s][k] / s * MIB / r["ofi+tcp"][MIB][k] for name in ("raw", "raw blocking") for s in TCP_SIZES},
+     "min", 1.0),
     ("sm, worst step in the curve of 4 KiB to 64 KiB", "sm arguments", lambda r, k: step(r["na+sm"], k), "max", 1.3),
     ("ofi+tcp, worst step in the curve of 4 KiB to 64 KiB", "tcp arguments", lambda r, k: step(r["ofi+tcp"], k), "max", 1.3),
     ("ucx+tcp, worst step in the curve of 4 KiB to 64 KiB", "tcp arguments", lambda r, k: step(r["ucx+tcp"], k), "max", 1.3),
