@@ -53,7 +53,7 @@ Context::Context(Class& cls, std::uint8_t id)
       overflow_(cls, threaded_),
       unacked_(cls.options().unacked_limit, std::max(cls.options().request_limit / 2, 1U),
                threaded_),
-      owed_(std::max(cls.options().request_limit / 2, 1U), threaded_),
+      owed_(std::max(cls.options().request_limit, cls.options().post_init), threaded_),
       more_data_(cls.more_data()),
       patient_(cls.options().coalesce == Options::Coalesce::always),
       loop_lock_(threaded_) {}
@@ -246,8 +246,7 @@ bool Context::nothing_under_way() {
 bool Context::end_forgotten() noexcept {
     bool any = false;
     while (Handle* handle = owed_.forgotten()) {
-        handle->end_owed();
-        any = true;
+        any = handle->end_owed() || any;
     }
     return any;
 }

@@ -87,6 +87,8 @@ class Handle : private Completion {
     Context& context() const noexcept { return *info_.context; }
     Stage stage() const noexcept { return stage_.load(std::memory_order_acquire); }
     bool is_target() const noexcept { return target_; }
+    // The program has a reference.
+    bool held() const noexcept { return (refs_.load(std::memory_order_relaxed) & kUserRefs) != 0; }
     const Registration* registration() const noexcept { return registration_; }
     bool uses_sm() const noexcept { return port_->rail() == bulk::Rail::sm; }
 
@@ -99,8 +101,7 @@ class Handle : private Completion {
                 return false;
             }
             if ((before & kUserRefs) == kUserRef && (before & kAnswerRef) != 0) [[unlikely]] {
-                unref_owed(kUserRef);  // not answered, at least until just now
-                return true;
+                return unref_owed(kUserRef);  // not answered, at least until just now
             }
         } while (!swap_refs(before, before - kUserRef));
         if (before == kUserRef) {
@@ -181,7 +182,8 @@ class Handle : private Completion {
     // another request's.
     na::Status claim_response() noexcept {
         if (!target_) [[unlikely]] {
-            return na::Status::invalid_arg;
+            // (In stage free it was a target's, whose answer is long over.)
+            return stage() == Stage::free ? na::Status::busy : na::Status::invalid_arg;
         }
         if (one_way_) [[unlikely]] {
             return na::Status::opnotsupported;
@@ -291,7 +293,7 @@ class Handle : private Completion {
     void unref() noexcept {
         std::uint64_t before = refs_.load(std::memory_order_relaxed);
         if ((before & kAnswerRef) != 0) [[unlikely]] {
-            unref_owed(kLibraryRef);  // it comes once in a life, and may only go meanwhile
+            (void)unref_owed(kLibraryRef);  // it comes once in a life, and may only go meanwhile
             return;
         }
         if (threaded_) {
@@ -303,7 +305,7 @@ class Handle : private Completion {
             last_unref();
         }
     }
-    void unref_owed(std::uint64_t n) noexcept;
+    bool unref_owed(std::uint64_t n) noexcept;
     // That of the answer, if it is still there, of who has claimed the response.
     void unref_answer() noexcept {
         std::uint64_t before = refs_.load(std::memory_order_relaxed);
@@ -456,7 +458,7 @@ class Handle : private Completion {
     void take_over(Handle& other) noexcept;
     bool give_up_answer() noexcept;
     void owe() noexcept;
-    void end_owed() noexcept;
+    bool end_owed() noexcept;
     void responded_late() noexcept;
     void expect_none() noexcept;
     void drop_beyond(Block& block) noexcept;

@@ -10,7 +10,10 @@
 namespace hg {
 
 HandlePool::HandlePool(Context& context)
-    : context_(context), lock_(context.threaded()), create_(context.cls().handle_create()) {}
+    : context_(context),
+      lock_(context.threaded()),
+      create_(context.cls().handle_create()),
+      most_aside_(std::max<std::size_t>(context.cls().options().request_limit / 2, 64)) {}
 
 HandlePool::~HandlePool() = default;
 
@@ -36,10 +39,9 @@ Handle* HandlePool::take_mute(Port& port) {
     {
         const std::lock_guard guard(lock_);
         create = create_;
-        Mutes& mutes = mutes_[bulk::index(port.rail())];
+        Queue& mutes = mutes_[bulk::index(port.rail())];
         if (mutes.count > kMutesAside) {
-            --mutes.count;
-            return std::exchange(mutes.oldest, mutes.oldest->next_);
+            return &mutes.pop();
         }
     }
     Handle& handle = *make(port);
@@ -98,20 +100,29 @@ void HandlePool::put(Handle& handle) noexcept {
         handle.next_ = std::exchange(free_[rail], &handle);
         return;
     }
-    Mutes& mutes = mutes_[rail];
+    mutes_[rail].push(handle);
+}
+
+void HandlePool::Queue::push(Handle& handle) noexcept {
     handle.next_ = nullptr;
-    Handle*& last = mutes.count++ == 0 ? mutes.oldest : mutes.newest->next_;
-    last = mutes.newest = &handle;
+    Handle*& last = count++ == 0 ? oldest : newest->next_;
+    last = newest = &handle;
+}
+
+Handle& HandlePool::Queue::pop() noexcept {
+    --count;
+    return *std::exchange(oldest, oldest->next_);
 }
 
 void HandlePool::set_aside(Handle& handle) noexcept {
     const std::lock_guard guard(lock_);
     handle.stage_.store(Handle::Stage::free, std::memory_order_release);
-    if (Handle* oldest = std::exchange(aside_[next_aside_], &handle); oldest != nullptr) {
-        oldest->target_ = false;
-        put(*oldest);
+    aside_.push(handle);
+    if (aside_.count > most_aside_) {
+        Handle& oldest = aside_.pop();
+        oldest.target_ = false;
+        put(oldest);
     }
-    next_aside_ = (next_aside_ + 1) % aside_.size();
 }
 
 std::size_t HandlePool::used() noexcept {

@@ -4,7 +4,6 @@
 // context's lock.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -50,22 +49,26 @@ class HandlePool {
     Handle* make(Port& port);
     bool show(Handle& handle, const Class::HandleCreate& create, na::Status* refused);
     void put(Handle& handle) noexcept;
+    struct Queue {  // first in, first out
+        Handle* oldest = nullptr;
+        Handle* newest = nullptr;
+        std::size_t count = 0;
+        void push(Handle& handle) noexcept;
+        Handle& pop() noexcept;
+    };
 
     Context& context_;
     na::util::OptionalLock lock_;
     // Guarded by lock_.
     Class::HandleCreate create_;
     Handle* free_[bulk::kRails] = {};
-    struct Mutes {  // that are not out: first in, first out
-        Handle* oldest = nullptr;
-        Handle* newest = nullptr;
-        std::size_t count = 0;
-    };
-    Mutes mutes_[bulk::kRails];
-    static constexpr std::size_t kMutesAside = 64;  // not used again before so many others
-    std::array<Handle*, 64> aside_ = {};            // a ring
-    std::size_t next_aside_ = 0;                    // the oldest
-    std::deque<Handle> handles_;                    // which never moves them
+    Queue mutes_[bulk::kRails];  // that are not out
+    // Not used again before so many others. Of requests that were ended without their program,
+    // which may be about to respond to them all: as many as may wait for their answers.
+    static constexpr std::size_t kMutesAside = 64;
+    const std::size_t most_aside_;
+    Queue aside_;
+    std::deque<Handle> handles_;  // which never moves them
 };
 
 }  // namespace hg

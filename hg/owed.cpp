@@ -2,6 +2,7 @@
 #include "hg/owed.hpp"
 
 #include <mutex>
+#include <utility>
 
 namespace hg {
 
@@ -10,11 +11,14 @@ std::size_t Owed::list_of(const Handle& handle) noexcept {
     return handle.registration_->late() ? kLate : kUnknown;
 }
 
-void Owed::add(Handle& handle) noexcept {
+Block* Owed::add(Handle& handle) noexcept {
     const std::lock_guard guard(lock_);
-    if (!handle.owed_hook_.linked()) {
-        put(handle);
+    if (handle.owed_hook_.linked()) {
+        return nullptr;
     }
+    put(handle);
+    handle.input_.valid = false;
+    return std::exchange(handle.input_block_, nullptr);
 }
 
 void Owed::remove(Handle& handle) noexcept {
@@ -37,27 +41,32 @@ void Owed::take_out(Handle& handle) noexcept {
     --count_[handle.owed_list_];
 }
 
-Handle* Owed::excess() noexcept {
+Handle* Owed::excess(const Handle& newest) noexcept {
     const std::lock_guard guard(lock_);
-    Handle* const oldest = pop(kUnknown, most_[kUnknown]);
-    return oldest != nullptr ? oldest : pop(kLate, most_[kLate]);
+    Handle* const oldest = pop(kUnknown, most_[kUnknown], &newest);
+    return oldest != nullptr ? oldest : pop(kLate, most_[kLate], &newest);
 }
 
 Handle* Owed::forgotten() noexcept {
     const std::lock_guard guard(lock_);
-    return pop(kUnknown, 0);
+    return pop(kUnknown, 0, nullptr);
 }
 
-Handle* Owed::pop(std::size_t list, std::size_t most) noexcept {
-    while (count_[list] > most) {
-        Handle& oldest = *oldest_first_[list].front();
-        take_out(oldest);
-        if (list_of(oldest) != list) {
-            put(oldest);  // that its RPC is responded to late has turned out since
-        } else if (oldest.ref_if_held()) {
-            return &oldest;
+Handle* Owed::pop(std::size_t list, std::size_t most, const Handle* newest) noexcept {
+    List& oldest_first = oldest_first_[list];
+    for (Handle* h = oldest_first.front(); h != nullptr && count_[list] > most;) {
+        Handle& handle = *h;
+        h = oldest_first.next(handle);
+        if (list_of(handle) != list) {
+            take_out(handle);
+            put(handle);  // that its RPC is responded to late has turned out since
+        } else if (&handle != newest && handle.stage() == Handle::Stage::received) {
+            // Not what is being responded to, or has been and is on its way to remove().
+            take_out(handle);
+            if (handle.ref_if_held()) {
+                return &handle;
+            }
         }
-        // Else it has been responded to, and is on its way to remove().
     }
     return nullptr;
 }

@@ -6,6 +6,7 @@
 // Any thread; never under an NA context's lock.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "hg/handle.hpp"
@@ -15,16 +16,20 @@ namespace hg {
 
 class Owed {
  public:
-    // `most`: of RPCs that are known to be responded to late.
-    Owed(std::size_t most, bool threaded) noexcept : most_{kForgotten, most}, lock_(threaded) {}
+    // `limit`: of requests at a time.
+    Owed(std::size_t limit, bool threaded) noexcept
+        : most_{std::clamp<std::size_t>(limit / 4, 1, kForgotten),
+                std::max<std::size_t>(limit / 2, 1)},
+          lock_(threaded) {}
 
-    // The caller has a reference, and is the only one but for that of the answer.
-    void add(Handle& handle) noexcept;
+    // The caller has a reference, and is the only one but for that of the answer. Answers what the
+    // handle needs no more, for the caller to give back; null: nothing.
+    [[nodiscard]] Block* add(Handle& handle) noexcept;
     // Its last reference is gone.
     void remove(Handle& handle) noexcept;
-    // Over a limit: the oldest, no longer in here, with a reference for the caller. Null: there is
-    // room.
-    Handle* excess() noexcept;
+    // Over a limit: the oldest that nobody is just now responding to, no longer in here, with a
+    // reference for the caller. Null: there is room, or they are all being responded to.
+    Handle* excess(const Handle& newest) noexcept;
     // One that nobody is known to respond to, likewise. Null: there is none.
     Handle* forgotten() noexcept;
 
@@ -36,7 +41,7 @@ class Owed {
     using List = na::util::IntrusiveList<Handle, &Handle::owed_hook_>;
     void put(Handle& handle) noexcept;
     void take_out(Handle& handle) noexcept;
-    Handle* pop(std::size_t list, std::size_t most) noexcept;
+    Handle* pop(std::size_t list, std::size_t most, const Handle* newest) noexcept;
 
     const std::size_t most_[2];
     na::util::OptionalLock lock_;  // guards what follows, and the handles' members for it

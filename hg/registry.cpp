@@ -93,6 +93,7 @@ Result<std::uint64_t> Registry::store(std::uint64_t id, std::string_view name,
     r.functions_ = functions;
     r.name_ = name.empty() && old != nullptr ? old->name_ : std::string(name);
     r.one_way_.store(old != nullptr && old->one_way(), std::memory_order_relaxed);
+    r.late_.store(old != nullptr && old->late(), std::memory_order_relaxed);
     r.data_ = old == nullptr ? nullptr : std::exchange(old->data_, nullptr);
     r.release_ = old == nullptr ? nullptr : std::exchange(old->release_, nullptr);
     r.live_.store(true, std::memory_order_seq_cst);

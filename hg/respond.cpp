@@ -110,38 +110,52 @@ void Handle::drop_beyond(Block& block) noexcept {
 // Before the last reference goes that is not that of the answer.
 void Handle::owe() noexcept {
     Owed& owed = info_.context->owed_;
-    owed.add(*this);
-    while (Handle* oldest = owed.excess()) {
-        NA_LOG_WARNING(
-            rpc,
-            "RPC {:#x}: its handle was destroyed long ago, and nobody has responded: its "
-            "origin gets an error, as too many wait",
-            oldest->info_.id);
-        oldest->end_owed();
+    if (Block* input = owed.add(*this); input != nullptr) {
+        drop_beyond(*input);
+    }
+    while (Handle* oldest = owed.excess(*this)) {
+        const std::uint64_t id = oldest->info_.id;
+        if (oldest->end_owed()) {
+            NA_LOG_WARNING(
+                rpc,
+                "RPC {:#x}: its handle was destroyed long ago, and nobody has responded: its "
+                "origin gets an error, as too many wait",
+                id);
+        }
     }
 }
 
-// With a reference of the caller's, which goes.
-void Handle::end_owed() noexcept {
-    if (ok(claim_response())) {
+// With a reference of the caller's, which goes. False: somebody is responding to it.
+bool Handle::end_owed() noexcept {
+    const bool mine = ok(claim_response());
+    if (mine) {
         abandoned_ = true;
         end_with(Status::other_error);
     }
     unref();
+    return mine;
 }
 
 // Of a program's or a library's reference, while there may be that of the answer.
-void Handle::unref_owed(std::uint64_t n) noexcept {
+// False: another thread has just given the program's last reference back.
+bool Handle::unref_owed(std::uint64_t n) noexcept {
     std::uint64_t before = refs_.load(std::memory_order_relaxed);
-    do {
-        if (before == n + kAnswerRef) {
-            owe();
-            before = refs_.load(std::memory_order_relaxed);
+    for (bool listed = false;;) {
+        if (n == kUserRef && (before & kUserRefs) == 0) [[unlikely]] {
+            return false;
         }
-    } while (!swap_refs(before, before - n));
+        if (before == n + kAnswerRef && !listed) {
+            owe();
+            listed = true;
+            before = refs_.load(std::memory_order_relaxed);
+        } else if (swap_refs(before, before - n)) {
+            break;
+        }
+    }
     if (before == n) {
         last_unref();
     }
+    return true;
 }
 
 void Handle::unref_answer_last() noexcept {

@@ -157,9 +157,9 @@ HG_PUBLIC hg_context_t* HG_Context_create_id(hg_class_t* hg_class,
 /* Destroys a context, not from callbacks. It stops accepting requests, cancels what is in flight
  * (RPC and bulk callbacks get HG_CANCELED), runs what callbacks are due, and gives responses, and
  * threads that still have handles, a bounded time (seconds). HG_BUSY: handles of the user remain,
- * or requests that are still owed a response (HG_Destroy), or a transfer or an operation that the
- * transport has not given back in that time; the context stays and may be progressed, triggered and
- * destroyed again. HG_INVALID_ARG: NULL. */
+ * or requests of RPCs that are known to be responded to late (HG_Destroy), or a transfer or an
+ * operation that the transport has not given back in that time; the context stays and may be
+ * progressed, triggered and destroyed again. HG_INVALID_ARG: NULL. */
 HG_PUBLIC hg_return_t HG_Context_destroy(hg_context_t* context);
 
 /* Stops accepting requests, ahead of HG_Context_destroy; requests that have arrived stay.
@@ -288,11 +288,14 @@ HG_PUBLIC hg_return_t HG_Create(hg_context_t* context, hg_addr_t addr, hg_id_t i
  * and for nothing else; who still needs the input, or HG_Get_info, keeps the reference. The origin
  * waits until somebody responds. A program that will not calls HG_Respond_error, or HG_Destroy once
  * more, which ends the RPC with HG_OTHER_ERROR at its origin; so end the oldest of more than 1,024
- * requests of RPCs that were never responded to so late yet (of the others, half as many as
- * HG_REQUEST_LIMIT allows), and those when the context is destroyed. One-way calls are waited for
- * by nobody: have responding threads ended by then. HG_HANDLE_NULL: HG_SUCCESS. HG_INVALID_ARG: no
- * reference was left to give, which is noticed as long as the context lives and the handle was not
- * used again. */
+ * requests (or a quarter of HG_REQUEST_LIMIT) of RPCs that were never responded to so late yet, of
+ * the others of more than half of HG_REQUEST_LIMIT, and those of the former kind when the context
+ * is destroyed. HG_Respond answers HG_BUSY for a request that has ended so, and its handle serves
+ * another one when as many as half of HG_REQUEST_LIMIT have ended so after it, no sooner. When a
+ * request ends so, data of other handles (HG_Set_data) may be released by the caller's thread.
+ * Neither such requests nor one-way calls keep a context: have responding threads ended before it
+ * is destroyed. HG_HANDLE_NULL: HG_SUCCESS. HG_INVALID_ARG: no reference was left to give, which is
+ * noticed as long as the context lives and the handle was not used again. */
 HG_PUBLIC hg_return_t HG_Destroy(hg_handle_t handle);
 
 /* Changes address and RPC of a handle that is not in flight; HG_ADDR_NULL and 0 keep what is set.
@@ -384,9 +387,9 @@ HG_PUBLIC hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void* arg
  * later, on any thread, before or after the program has given its reference back with HG_Destroy.
  * After HG_SUCCESS `callback` (may be NULL) runs exactly once (HG_CB_RESPOND), when the response
  * has left, or failed to. After another code it never runs: HG_OPNOTSUPPORTED: one-way RPC, or sent
- * one-way. HG_BUSY: responded already. HG_OVERFLOW, HG_MSGSIZE and the proc's codes as HG_Forward;
- * who still has a reference may respond again then; else the handle is not to be used any more, and
- * the RPC ends with HG_OTHER_ERROR at its origin. */
+ * one-way. HG_BUSY: responded already, or ended (HG_Destroy). HG_OVERFLOW, HG_MSGSIZE and the
+ * proc's codes as HG_Forward; who still has a reference may respond again then; else the handle is
+ * not to be used any more, and the RPC ends with HG_OTHER_ERROR at its origin. */
 HG_PUBLIC hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void* arg, void* out_struct);
 
 /* Cinnabar extension. Target: ends the RPC with `code` (not HG_SUCCESS), which the origin's forward

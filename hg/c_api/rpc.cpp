@@ -132,6 +132,11 @@ Status c_api::claim_response(Handle& h) noexcept {
         // No line in the log, which peers would fill; and no id: where the program has no
         // reference, the handle may serve another one-way request already.
         na::log::set_last_error("cannot respond to an RPC: its origin wants no response (one-way)");
+    } else if (!ok(s) && !h.held()) [[unlikely]] {
+        // Likewise: peers that are more than may wait.
+        na::log::set_last_error(
+            "cannot respond to an RPC: it was responded to already, or has ended because nobody "
+            "had responded for too long");
     } else if (!ok(s)) [[unlikely]] {
         cannot_respond(h.info().id, s);
     }

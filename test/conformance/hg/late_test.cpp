@@ -293,6 +293,103 @@ TEST_CASE("a program that never responds is served on") {
     REQUIRE(support::until([&] { return ended() == kCalls; }, [&] { pair.pump(); }));
 }
 
+TEST_CASE("who responds to requests that were ended meanwhile answers nobody else") {
+    constexpr std::size_t kCalls = 2000;
+    Owing pair;
+    const auto calls = pair.call(kCalls);
+    std::size_t good = 0;
+    for (std::size_t i = 0; i < kCalls; ++i) {
+        Blob out = blob(numbers[i] + 1, 10);
+        const hg_return_t ret = HG_Respond(owed[i], nullptr, nullptr, &out);
+        CHECK((ret == HG_SUCCESS || ret == HG_BUSY));
+        good += ret == HG_SUCCESS ? 1 : 0;
+        if (i % 16 == 0) {  // handles that were given back are posted, and taken, meanwhile
+            Call other(pair.a, pair.to_b, pair.a.empty);
+            REQUIRE(pair.run(other) == HG_SUCCESS);
+        }
+    }
+    CHECK(good == 1024);
+    for (std::size_t i = 0; i < kCalls; ++i) {
+        const hg_return_t ret = pair.wait(*calls[i]);
+        if (ret == HG_SUCCESS) {
+            CHECK(is_blob(calls[i]->out(), i + 1, 10, i + 1));
+            --good;
+        } else {
+            CHECK(ret == HG_OTHER_ERROR);
+        }
+    }
+    CHECK(good == 0);
+    CHECK(pair.all_over());
+}
+
+TEST_CASE("two threads give a handle back at a time", "[threads]") {
+    constexpr unsigned kCalls = 2000 / support::kSlow;
+    Owing pair;
+    std::atomic<hg_handle_t> given{HG_HANDLE_NULL};
+    std::atomic<bool> stop{false};
+    std::atomic<unsigned> good{0};
+    std::thread other([&] {
+        while (!stop) {
+            if (const hg_handle_t h = given.load(); h != HG_HANDLE_NULL) {
+                good += HG_Destroy(h) == HG_SUCCESS ? 1 : 0;
+                given = HG_HANDLE_NULL;
+            }
+        }
+    });
+    for (unsigned i = 0; i < kCalls; ++i) {
+        Call call(pair.a, pair.to_b, pair.b.hold);
+        call.decode_output = false;
+        REQUIRE(call.forward(1) == HG_SUCCESS);
+        REQUIRE(support::until([&] { return !pair.b.held().empty(); }, [&] { pair.pump(); }));
+        const hg_handle_t h = pair.b.held()[0];
+        pair.b.held().clear();
+        given = h;
+        for (std::atomic<unsigned> wait{0}; wait < i % 90; ++wait) {
+        }
+        const hg_return_t ret = HG_Destroy(h);
+        while (given != HG_HANDLE_NULL) {
+        }
+        // One was the program's reference, the other gave the response up.
+        REQUIRE(ret == HG_SUCCESS);
+        REQUIRE(pair.wait(call) == HG_OTHER_ERROR);
+    }
+    stop = true;
+    other.join();
+    CHECK(good == kCalls);
+    CHECK(pair.all_over());
+}
+
+TEST_CASE("an RPC that is registered anew is known to be responded to late; others are not") {
+    Owing pair;
+    pair.learn();
+    REQUIRE(HG_Register(pair.b.cls(), pair.b.echo, proc_blob, proc_blob, on_owe) == HG_SUCCESS);
+    auto calls = pair.call(1500);  // more than of one that is not
+    for (const auto& call : calls) {
+        CHECK_FALSE(call->done());
+    }
+    Blob out = blob(1, 10);
+    for (hg_handle_t h : owed) {
+        CHECK(HG_Respond(h, nullptr, nullptr, &out) == HG_SUCCESS);
+    }
+    for (const auto& call : calls) {
+        REQUIRE(pair.wait(*call) == HG_SUCCESS);
+    }
+    calls.clear();
+    CHECK(pair.all_over());
+    REQUIRE(HG_Deregister(pair.b.cls(), pair.b.echo) == HG_SUCCESS);
+    owed.clear();
+    REQUIRE(HG_Register(pair.b.cls(), pair.b.echo, proc_blob, proc_blob, on_owe) == HG_SUCCESS);
+    calls = pair.call(1100);
+    REQUIRE(support::until([&] { return pair.active() == 1024; }, [&] { pair.pump(); }));
+    for (hg_handle_t h : owed) {
+        (void)HG_Respond(h, nullptr, nullptr, &out);
+    }
+    for (const auto& call : calls) {
+        (void)pair.wait(*call);
+    }
+    CHECK(pair.all_over());
+}
+
 TEST_CASE("a program that responds late may owe many responses") {
     constexpr std::size_t kCalls = 3000;
     Owing pair;

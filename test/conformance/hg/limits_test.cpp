@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "conformance/hg/owing.hpp"
 #include "conformance/hg/side.hpp"
 #include "hg/context.hpp"
 #include "hg/wire.hpp"
@@ -229,6 +230,32 @@ TEST_CASE("large responses that are not acknowledged end, the oldest first") {
     }
     // The peer has gone: so have its responses.
     CHECK(support::until([&] { return active() == 0; }, [&] { target.pump(); }));
+}
+
+TEST_CASE(
+    "requests that are owed nothing but their answers keep no payload, and no more than some") {
+    constexpr std::size_t kSize = 100'000;
+    const Setting total("HG_OVERFLOW_TOTAL", "300000");
+    const Setting limit("HG_REQUEST_LIMIT", "600");
+    Owing pair;
+    const auto large = pair.call(10, kSize);
+    for (const auto& call : large) {
+        CHECK_FALSE(call->done());  // none was refused
+    }
+    const auto small = pair.call(1000 - large.size());
+    CHECK(support::until([&] { return pair.active() == 150; }, [&] { pair.pump(); }));
+    for (const auto& call : large) {
+        CHECK(pair.wait(*call) == HG_OTHER_ERROR);
+    }
+    Call other(pair.a, pair.to_b, pair.a.empty);
+    CHECK(pair.run(other) == HG_SUCCESS);
+    for (hg_handle_t h : owed) {
+        (void)HG_Destroy(h);
+    }
+    for (const auto& call : small) {
+        CHECK(pair.wait(*call) == HG_OTHER_ERROR);
+    }
+    CHECK(pair.all_over());
 }
 
 TEST_CASE("large payloads are limited in all, too") {
