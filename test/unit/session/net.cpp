@@ -11,6 +11,13 @@ Address address_of(std::uint16_t port, std::string_view ip) {
     return Address::of_ip({.address = *na::util::IpAddress::parse(ip), .port = port});
 }
 
+bool meet(Node& from, Node& to) {
+    TestOp op;
+    const std::size_t before = to.messages.size();
+    return from.send(op, to, "x") &&
+           settle([&] { return op.done && to.messages.size() == before + 1; }, from, to);
+}
+
 Bytes control(Kind kind, std::uint64_t cookie, const Card& card, std::uint8_t target,
               std::uint32_t tag) {
     Bytes bytes(na::session::kMaxControl);
@@ -184,6 +191,12 @@ bool Node::send(TestOp& op, Node& to, std::string_view text, Lane lane, std::uin
         },
         *this, to);
     return in_time && posted.what != Posted::What::failed;
+}
+
+void Node::await(TestOp& op, const Node& from) {
+    op.op.kind = OpKind::recv_expected;
+    op.op.peer = &peer(from);
+    transport->awaits(op.op, true);
 }
 
 bool Node::was_dropped(std::string_view what) const {

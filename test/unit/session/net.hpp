@@ -136,6 +136,8 @@ class Node final : public na::plugin::Sink {
     // Posts until it is taken. False: it failed, or was not taken in time.
     bool send(TestOp& op, Node& to, std::string_view text, Lane lane = Lane::unexpected,
               std::uint32_t tag = 0);
+    // A receive from a peer that waits.
+    void await(TestOp& op, const Node& from);
     void progress() { transport->progress(); }
     bool was_dropped(std::string_view what) const;
 
@@ -173,6 +175,9 @@ template <typename Done, typename... Nodes>
 bool settle(Done&& done, Nodes&... nodes) {
     return support::until(done, [&] { nodes.progress(); }...);
 }
+
+// A message from one to the other opens their session. False: it failed, or did not arrive in time.
+bool meet(Node& from, Node& to);
 
 // A message of the engine, as a stranger may make it up.
 Bytes control(Kind kind, std::uint64_t cookie, const Card& card, std::uint8_t target = 0,

@@ -263,9 +263,7 @@ TEST_CASE("a peer that closes says so") {
     Net net;
     Node a(net, 1000);
     auto b = std::make_unique<Node>(net, 2000);
-    TestOp op;
-    REQUIRE(a.send(op, *b, "x"));
-    REQUIRE(settle([&] { return b->messages.size() == 1; }, a, *b));
+    REQUIRE(meet(a, *b));
     b.reset();
     REQUIRE(settle([&] { return !a.lost.empty(); }, a));
     CHECK(a.lost.at(0) == "mem://192.0.2.1:2000");
@@ -304,14 +302,10 @@ TEST_CASE("what a peer has sent before nothing gets to it any more comes first")
     Net net;
     Node a(net, 1000);
     auto b = std::make_unique<Node>(net, 2000);
-    TestOp op;
-    REQUIRE(a.send(op, *b, "x"));
-    REQUIRE(settle([&] { return b->messages.size() == 1; }, a, *b));
+    REQUIRE(meet(a, *b));
     // It asks whether we are there, says something, and is gone when that is answered.
     TestOp waits;
-    waits.op.kind = OpKind::recv_expected;
-    waits.op.peer = &b->peer(a);
-    (*b)->awaits(waits.op, true);
+    b->await(waits, a);
     REQUIRE(settle([&] { return (*b)->sent[static_cast<std::size_t>(Kind::check)] == 1; }, *b));
     TestOp last;
     REQUIRE(b->post(last, a, "last").what == Posted::What::done);
@@ -320,7 +314,6 @@ TEST_CASE("what a peer has sent before nothing gets to it any more comes first")
     (*b)->killed = true;
     b.reset();
     REQUIRE(settle([&] { return a->inbox.empty(); }, a));
-    a.progress();
     CHECK(a.lost.empty());
     a->inbox.push_back(late);
     REQUIRE(settle([&] { return a.messages.size() == 1; }, a));
@@ -348,19 +341,15 @@ TEST_CASE("a peer that comes back is another one, and is reached again") {
     Net net;
     Node a(net, 1000);
     auto b = std::make_unique<Node>(net, 2000);
-    TestOp op;
-    REQUIRE(a.send(op, *b, "x"));
-    REQUIRE(settle([&] { return b->messages.size() == 1; }, a, *b));
+    REQUIRE(meet(a, *b));
     (*b)->killed = true;
     b.reset();
     Node successor(net, 2000);
     // An expected receive waits: the peer is asked, and does not know.
-    Op receive;
-    receive.kind = OpKind::recv_expected;
-    receive.peer = &a.peer(successor);
-    a->awaits(receive, true);
+    TestOp op, receive;
+    a.await(receive, successor);
     REQUIRE(settle([&] { return !a.lost.empty(); }, a, successor));
-    a->awaits(receive, false);
+    a->awaits(receive.op, false);
     CHECK(a->stat("session_checks") >= 1);
     CHECK(successor->sent[static_cast<std::size_t>(Kind::reset)] >= 1);
     REQUIRE(a.send(op, successor, "again"));
@@ -371,12 +360,11 @@ TEST_CASE("a successor that greets ends the session with the former one") {
     Net net;
     Node a(net, 1000);
     auto b = std::make_unique<Node>(net, 2000);
-    TestOp op;
-    REQUIRE(b->send(op, a, "x"));
-    REQUIRE(settle([&] { return a.messages.size() == 1; }, a, *b));
+    REQUIRE(meet(*b, a));
     (*b)->killed = true;
     b.reset();
     Node successor(net, 2000);
+    TestOp op;
     REQUIRE(successor.send(op, a, "y"));
     REQUIRE(settle([&] { return a.messages.size() == 2; }, a, successor));
     CHECK(a.lost.size() == 1);
@@ -423,14 +411,11 @@ TEST_CASE("what a former session left is delivered, and costs its successor noth
 TEST_CASE("links go with what they were for") {
     Net net;
     Node a(net, 1000), b(net, 2000);
-    TestOp op;
-    REQUIRE(a.send(op, b, "x"));
-    REQUIRE(settle([&] { return b.messages.size() == 1; }, a, b));
+    REQUIRE(meet(a, b));
     // A session that stands is kept: the peer may use it still.
     a->drop(a.peer(b));
     CHECK(a->stat("session_links") == 1);
-    REQUIRE(b.send(op, a, "still"));
-    REQUIRE(settle([&] { return a.messages.size() == 1; }, a, b));
+    REQUIRE(meet(b, a));
     b.transport.reset();
     REQUIRE(settle([&] { return !a.lost.empty(); }, a));
     a->drop(a.peer(b));

@@ -2,7 +2,6 @@
 // Sleep, descriptors of links, and the probe of a port.
 #include <cerrno>
 #include <chrono>
-#include <thread>
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -222,23 +221,14 @@ TEST_CASE("what a peer said last comes before the news that nobody is at its por
     const Port port(false);
     Node a(net, 1000, 0, {}, {.port_is_tcp = true});
     Node b(net, port.number, 0, {}, {}, "127.0.0.1");
-    TestOp op;
-    REQUIRE(a.send(op, b, "x"));
-    REQUIRE(settle([&] { return b.messages.size() == 1; }, a, b));
+    REQUIRE(meet(a, b));
     TestOp waits;
-    waits.op.kind = OpKind::recv_expected;
-    waits.op.peer = &a.peer(b);
-    a->awaits(waits.op, true);
+    a.await(waits, b);
     a->loses = [](const Header&) { return true; };
-    // Seen long ago: a is busy with other things, and its first look finds the port closed.
-    CHECK_FALSE(support::until_for(
-        std::chrono::milliseconds(20), [] { return false; }, [&] { a.progress(); }));
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    REQUIRE(settle([&] { return a->stat("session_probes") >= 1; }, a));
-    CHECK_FALSE(support::until_for(
-        std::chrono::milliseconds(50), [&] { return !a.lost.empty(); }, [&] { a.progress(); }));
-    REQUIRE(b.send(op, a, "y"));
-    REQUIRE(settle([&] { return a.messages.size() == 1; }, a, b));
+    const na::session::Link& link = *a->links().begin()->second;
+    REQUIRE(settle([&] { return !a.lost.empty() || link.refused_since != 0; }, a));
+    CHECK(a.lost.empty());
+    REQUIRE(meet(b, a));  // what it said last
     CHECK(a.lost.empty());
     REQUIRE(settle([&] { return !a.lost.empty(); }, a));
 }
@@ -250,21 +240,17 @@ TEST_CASE("a network that is disturbed does not end a session") {
     Net net;
     Node a(net, 1000, 0, {}, {.port_is_tcp = true});
     Node b(net, 2000, 0, {}, {}, kNoWay);
-    TestOp op;
-    REQUIRE(a.send(op, b, "x"));
-    REQUIRE(settle([&] { return b.messages.size() == 1; }, a, b));
+    REQUIRE(meet(a, b));
     TestOp waits;
-    waits.op.kind = OpKind::recv_expected;
-    waits.op.peer = &a.peer(b);
-    a->awaits(waits.op, true);
+    a.await(waits, b);
     a->loses = [](const Header&) { return true; };
     REQUIRE(settle([&] { return a->stat("session_probes") >= 3; }, a));
     CHECK(a.lost.empty());
     // It is over, and the session as it was.
     a->loses = nullptr;
-    REQUIRE(a.send(op, b, "y"));
-    REQUIRE(settle([&] { return b.messages.size() == 2; }, a, b));
+    REQUIRE(meet(a, b));
     const std::uint64_t heard = a->stat("session_received");
+    TestOp op;
     REQUIRE(b.send(op, a, "z"));
     REQUIRE(settle([&] { return a->stat("session_received") > heard; }, a, b));
     CHECK(a->stat("session_begun") == 1);
@@ -299,9 +285,7 @@ TEST_CASE("a probe without an answer counts for nothing once the peer has been h
     TestOp op;
     REQUIRE(a.send(op, b, "x"));
     TestOp waits;
-    waits.op.kind = OpKind::recv_expected;
-    waits.op.peer = &a.peer(b);
-    a->awaits(waits.op, true);
+    a.await(waits, b);
     a->loses = [](const Header&) { return true; };
     REQUIRE(settle([&] { return a->stat("session_probes") == 1; }, a, b));
     a->loses = nullptr;
