@@ -11,6 +11,7 @@
 #include <rdma/fi_cm.h>
 
 #include "na/util/log.hpp"
+#include "plugins/ofi/parked.hpp"
 
 namespace na::ofi {
 namespace {
@@ -58,6 +59,11 @@ Context::~Context() {
         if (gone(*link)) {
             remove_left(of(*link));
         }
+    }
+    if (domain_.provider().probe == Probe::process) {
+        leave_greetings();
+        endpoint_.reset();
+        close_parked();
     }
     endpoint_.reset();
 }

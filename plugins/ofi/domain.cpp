@@ -70,12 +70,12 @@ Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spe
             rc != 0) {
             return failure(rc, fmt::format("open the fabric of {}", domain->provider().fabric));
         }
-        domain->fabric_.reset(fabric);
+        domain->base_->fabric.reset(fabric);
         fid_domain* d = nullptr;
         if (const int rc = fi_domain(fabric, domain->choice_.info.get(), &d, nullptr); rc != 0) {
             return failure(rc, fmt::format("open the domain of {}", domain->provider().fabric));
         }
-        domain->domain_.reset(d);
+        domain->base_->domain.reset(d);
         domain->registrar_.open(d, domain->info());
         if (Error error = domain->open_endpoints(spec); !ok(error.status)) {
             return error;
@@ -88,8 +88,8 @@ Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spe
 }
 
 EndpointSpec Domain::endpoint_spec() const noexcept {
-    return {.fabric = fabric_.get(),
-            .domain = domain_.get(),
+    return {.fabric = base_->fabric.get(),
+            .domain = base_->domain.get(),
             .choice = &choice_,
             .registrar = &registrar_,
             .largest = local_.largest,

@@ -31,7 +31,8 @@ class Domain final : public session::Domain {
     const fi_info& info() const noexcept { return *choice_.info; }
     const Provider& provider() const noexcept { return *choice_.provider; }
     const Registrar& registrar() const noexcept { return registrar_; }
-    fid_fabric* fabric() const noexcept { return fabric_.get(); }
+    fid_fabric* fabric() const noexcept { return base_->fabric.get(); }
+    std::shared_ptr<void> base() const noexcept { return base_; }
     bool delivery_complete() const noexcept { return choice_.delivery_complete; }
 
  private:
@@ -45,10 +46,15 @@ class Domain final : public session::Domain {
     std::string source_of(std::uint8_t id, std::uint16_t port) const;
     Result<Address> add_endpoint(std::string_view source);
 
+    // What endpoints are made of.
+    struct Base {
+        Fabric fabric;
+        FabricDomain domain;
+    };
+
     const bool listens_;
     Choice choice_;
-    Fabric fabric_;
-    FabricDomain domain_;
+    const std::shared_ptr<Base> base_ = std::make_shared<Base>();
     Registrar registrar_;
     std::mutex mutex_;
     std::vector<std::unique_ptr<Endpoint>>

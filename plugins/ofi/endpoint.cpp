@@ -8,6 +8,7 @@
 #include <rdma/fi_cm.h>
 
 #include "na/session/wire.hpp"
+#include "plugins/ofi/parked.hpp"
 #include "plugins/ofi/segments.hpp"
 
 namespace na::ofi {
@@ -74,6 +75,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
     }
     if (choice.provider->naming == Naming::text) {
         e->neighbour_name_ = source;
+        close_parked(e->neighbour_name_);
         e->neighbour_ = open_neighbour(e->neighbour_name_);
         if (e->neighbour_ == nullptr) {
             return Error{Status::addrinuse, "this process has an endpoint of that name"};
@@ -98,9 +100,22 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
     return e;
 }
 
-Endpoint::~Endpoint() {
+void Endpoint::give_up_name() noexcept {
     if (neighbour_ != nullptr) {
         close_neighbour(neighbour_name_, *neighbour_);
+        neighbour_.reset();
+    }
+    if (segment_) {
+        release_segment(segment_.get());
+    }
+}
+
+Endpoint::~Endpoint() {
+    give_up_name();
+    if (leaves_name_ && segment_) {
+        const SegmentKeeper keeper(neighbour_name_.substr(0, neighbour_name_.find('\0')),
+                                   segment_.get());
+        ep_.reset();
     }
 }
 

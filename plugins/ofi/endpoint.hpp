@@ -61,6 +61,12 @@ class Endpoint {
     int queue_fd() const noexcept { return queue_fd_; }  // likewise, but for who waits
     Result<Address> name() const;
 
+    // Naming::text: a peer may still have to look up its name, so that this must not go with it.
+    void leave_name() noexcept { leaves_name_ = true; }
+    // The same: for others it closes now.
+    void give_up_name() noexcept;
+    const std::string& known_as() const noexcept { return neighbour_name_; }  // with its NUL
+
     // Gives a buffer to the provider, or again. again: later.
     Status post(ReceiveBuffer& buffer) noexcept;
     // Posts what could not be posted.
@@ -90,6 +96,7 @@ class Endpoint {
     FabricCq cq_;
     FabricEp ep_;  // closed first
     int queue_fd_ = -1;
+    bool leaves_name_ = false;
     std::string neighbour_name_;
     std::shared_ptr<Neighbour> neighbour_;
 };

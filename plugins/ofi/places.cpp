@@ -18,6 +18,7 @@
 
 #include "na/util/log.hpp"
 #include "plugins/ofi/context.hpp"
+#include "plugins/ofi/parked.hpp"
 #include "plugins/ofi/segments.hpp"
 
 namespace na::ofi {
@@ -173,6 +174,35 @@ void Context::look_at_retired() noexcept {
         }
         fi_av_remove(endpoint_->av(), &r.addr, 1, 0);
         retired_.erase(retired_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+}
+
+// At the end: who has got a greeting from us, and may not have looked at it yet, will look for the
+// endpoint that it names.
+void Context::leave_greetings() noexcept {
+    std::vector<std::shared_ptr<Neighbour>> near;
+    const auto may_look = [&](const std::shared_ptr<Neighbour>& neighbour) {
+        if (neighbour == nullptr) {
+            endpoint_->leave_name();
+        } else if (!HoldOpen(neighbour.get()).closed()) {
+            near.push_back(neighbour);
+        }
+    };
+    try {
+        for (const auto& [key, link] : links()) {
+            if (const Link& l = of(*link); l.addr != FI_ADDR_NOTAVAIL && !l.self && !l.met) {
+                may_look(l.neighbour);
+            }
+        }
+        for (const Retired& r : retired_) {
+            if (!r.met && r.looks == 0) {
+                may_look(r.neighbour);
+            }
+        }
+    } catch (const std::bad_alloc&) {
+    }
+    if (!near.empty()) {
+        park(std::move(endpoint_), domain_.base(), std::move(near));
     }
 }
 

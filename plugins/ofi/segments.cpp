@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include "na/util/log.hpp"
 #include "plugins/ofi/neighbours.hpp"
 
@@ -64,14 +66,20 @@ bool is_ours(std::string_view name) {
     return find_neighbour(std::string(name) + '\0') != nullptr;  // as libfabric has it
 }
 
-// Marks what was found dead, by a bit that no segment has; the time of that is in the inode. True:
-// it was marked as long ago as that.
-bool mourned(int fd, const struct stat& file, std::chrono::milliseconds mourning) noexcept {
+// By a bit that no segment has; the time of that is in the inode.
+bool mark(int fd, const struct stat& file) noexcept {
+    return fchmod(fd, (file.st_mode & ~static_cast<mode_t>(S_IFMT)) | S_ISVTX) == 0;
+}
+
+// Marks what was found dead, unless it is `own`: that is marked when it is left. True: it was
+// marked as long ago as that.
+bool mourned(int fd, const struct stat& file, std::chrono::milliseconds mourning,
+             bool own) noexcept {
     if (mourning.count() == 0) {
         return true;
     }
     if ((file.st_mode & S_ISVTX) == 0) {
-        return fchmod(fd, (file.st_mode & ~static_cast<mode_t>(S_IFMT)) | S_ISVTX) != 0;
+        return !own && !mark(fd, file);
     }
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
@@ -81,7 +89,8 @@ bool mourned(int fd, const struct stat& file, std::chrono::milliseconds mourning
 }
 
 // In the gate, as a judge.
-void remove_if_dead(std::string_view name, std::chrono::milliseconds mourning = {}) {
+void remove_if_dead(std::string_view name, std::chrono::milliseconds mourning = {},
+                    bool own = false) {
     if (is_ours(name)) {
         return;
     }
@@ -90,7 +99,7 @@ void remove_if_dead(std::string_view name, std::chrono::milliseconds mourning = 
     struct stat file {};
     if (!fd || fstat(fd.get(), &file) != 0 || !S_ISREG(file.st_mode) || file.st_uid != geteuid() ||
         owner_of(fd.get()).state != SegmentOwner::State::dead ||
-        !mourned(fd.get(), file, mourning)) {
+        !mourned(fd.get(), file, mourning, own)) {
         return;
     }
     if (unlink(path.c_str()) == 0) {
@@ -170,6 +179,35 @@ util::UniqueFd hold_segment(const std::string& name) noexcept {
     }
 }
 
+void release_segment(int held) noexcept {
+    struct flock lock = whole_file(F_UNLCK);
+    (void)fcntl(held, F_SETLK, &lock);
+}
+
+// A second name, since what has none any more cannot get one.
+SegmentKeeper::SegmentKeeper(const std::string& name, int held) noexcept {
+    try {
+        path_ = path_of(name);
+        other_ = path_ + "~";
+        struct stat file {};
+        const std::string self = fmt::format("/proc/self/fd/{}", held);
+        unlink(other_.c_str());
+        if (fstat(held, &file) == 0 && mark(held, file) &&
+            linkat(AT_FDCWD, self.c_str(), AT_FDCWD, other_.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+            return;
+        }
+    } catch (const std::exception&) {
+    }
+    other_.clear();
+}
+
+SegmentKeeper::~SegmentKeeper() {
+    if (!other_.empty()) {
+        (void)link(other_.c_str(), path_.c_str());  // not where the name is another's by now
+        unlink(other_.c_str());
+    }
+}
+
 SegmentOwner segment_owner(const std::string& name) noexcept {
     try {
         if (is_ours(name)) {
@@ -221,10 +259,11 @@ void remove_stale_segments(std::chrono::milliseconds patience,
         }
         for_each_file([&](std::string_view file) {
             const pid_t process = maker(file);
+            const bool own = process == getpid();
             // Another program may use such names without our locks: then its process must be gone,
             // too.
-            if (process > 0 && process != getpid() && kill(process, 0) != 0 && errno == ESRCH) {
-                remove_if_dead(file, mourning);
+            if (process > 0 && (own || (kill(process, 0) != 0 && errno == ESRCH))) {
+                remove_if_dead(file, mourning, own);
             }
         });
     } catch (const std::bad_alloc&) {

@@ -43,6 +43,23 @@ class SegmentGate {
 // such segment.
 util::UniqueFd hold_segment(const std::string& name) noexcept;
 
+// Gives the lock up before the descriptor is closed.
+void release_segment(int held) noexcept;
+
+// Puts the name of a segment that we hold back when it ends, although the provider removes it
+// meanwhile: as if its process had been killed then.
+class SegmentKeeper {
+ public:
+    SegmentKeeper(const std::string& name, int held) noexcept;
+    ~SegmentKeeper();
+    SegmentKeeper(const SegmentKeeper&) = delete;
+    SegmentKeeper& operator=(const SegmentKeeper&) = delete;
+
+ private:
+    std::string path_;
+    std::string other_;  // its name meanwhile
+};
+
 struct SegmentOwner {
     enum class State {
         alive,
@@ -60,10 +77,10 @@ SegmentOwner segment_owner(const std::string& name) noexcept;
 void remove_segment(const std::string& name) noexcept;
 // That, and those of further contexts.
 void remove_segments(const std::string& name) noexcept;
-// Those of this user whose names tell that they were made by processes which are no more, as far as
-// they were found dead so long ago, here or by another process. Earlier they may be in a greeting
-// that somebody has not looked at yet, and libfabric crashes where such a name is nobody's. None,
-// if the gate was shut for `patience`: somebody may be stopped in it.
+// Those of this user whose names tell that they were made by processes which are no more, or by
+// this one, as far as they were found dead so long ago, here or by another process. Earlier they
+// may be in a greeting that somebody has not looked at yet, and libfabric crashes where such a name
+// is nobody's. None, if the gate was shut for `patience`: somebody may be stopped in it.
 inline constexpr std::chrono::milliseconds kMoment{10};
 inline constexpr std::chrono::milliseconds kLastLook{1000};  // of who will not come again
 inline constexpr std::chrono::milliseconds kMourning{10'000};

@@ -62,9 +62,6 @@ const char* lacks(Promise promise) noexcept {
             return "libfabric's shm locks the queues of a process, in shared memory, against all "
                    "who send to it: who is killed with that lock leaves the others waiting for "
                    "ever (docs/ofi.md, Limits)";
-        case Promise::short_visits:
-            return "libfabric's shm crashes when it reads the greeting of somebody who has closed "
-                   "since (docs/ofi.md, Limits)";
         case Promise::all_given_back:
         case Promise::checked_keys:
             break;

@@ -41,7 +41,6 @@ void skip(const std::string& reason);
 enum class Promise : std::uint8_t {
     others_survive,  // transfers with others go on when a peer dies in the middle of one
     deaths_at_work,  // a peer may be killed at any point of what it does
-    short_visits,    // a peer may greet and be gone before anybody looks
     all_given_back,  // a class that has closed has no descriptor open
     checked_keys,    // memory that was not registered cannot be reached
 };

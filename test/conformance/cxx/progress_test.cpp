@@ -464,10 +464,6 @@ TEST_CASE("shutdown ends what does not end by itself, and says so to everybody")
 }
 
 TEST_CASE("threads that drive an engine leave it when it ends") {
-    if (const char* why = support::lacks(support::Promise::short_visits)) {
-        support::skip(why);
-        return;
-    }
     hg::EngineOptions options = by_caller();
     options.drain = 20ms;
     Pair pair({}, by_caller());

@@ -79,6 +79,38 @@ void check_alive(Endpoint& a, Endpoint& b) {
     CHECK(holds(b, in.data(), recv.result().size, 3));
 }
 
+// Says something, or is about to, and goes.
+void visit(const std::string& uri, bool waits) {
+    Endpoint hasty;
+    Addr to(hasty, uri);
+    Buffer out(hasty);
+    Op send(hasty);
+    PARTY_REQUIRE(send.send_unexpected(out, fill_message(hasty, out, 1, 1), to, 1) == NA_SUCCESS);
+    if (waits) {
+        settle([&] { hasty.pump(); });
+    }
+    if (!send.done()) {
+        PARTY_REQUIRE(send.cancel() == NA_SUCCESS);
+    }
+    PARTY_REQUIRE(until([&] { return send.done(); }, [&] { hasty.pump(); }));
+}
+
+// What visitors have said may come before.
+void check_still_served(Endpoint& e, Endpoint& third) {
+    Buffer in(e);
+    Op recv(e);
+    Addr to_e(third, e.uri());
+    Buffer out(third);
+    Op send(third);
+    REQUIRE(send.send_unexpected(out, fill_message(third, out, 40, 3), to_e, 3) == NA_SUCCESS);
+    do {
+        recv.reset();
+        REQUIRE(recv.recv_unexpected(in) == NA_SUCCESS);
+        REQUIRE(until([&] { return recv.done(); }, [&] { third.pump(); }, [&] { e.pump(); }));
+    } while (recv.result().tag != 3);
+    REQUIRE(until([&] { return send.done(); }, [&] { third.pump(); }));
+}
+
 }  // namespace
 
 TEST_CASE("a peer that finalises ends what waits for it", "[peer_loss]") {
@@ -171,45 +203,30 @@ TEST_CASE("the last answers of a peer come before its end", "[peer_loss]") {
 }
 
 TEST_CASE("a peer that greets and finalises while nobody looks", "[peer_loss]") {
-    if (const char* why = support::lacks(support::Promise::short_visits)) {
-        support::skip(why);
-        return;
-    }
     const Quiet quiet;
     Endpoint e;
     Endpoint third;
     for (const bool waits : {false, true}) {
-        {
-            Endpoint hasty;
-            Addr to_e(hasty, e.uri());
-            Buffer out(hasty);
-            Op send(hasty);
-            REQUIRE(send.send_unexpected(out, fill_message(hasty, out, 1, 1), to_e, 1) ==
-                    NA_SUCCESS);
-            if (waits) {
-                settle([&] { hasty.pump(); });
-            }
-            if (!send.done()) {
-                REQUIRE(send.cancel() == NA_SUCCESS);
-            }
-            REQUIRE(until([&] { return send.done(); }, [&] { hasty.pump(); }));
-        }
+        visit(e.uri(), waits);
         settle([&] { e.pump(); });
     }
-    Buffer in(e);
-    Op recv(e);
-    Addr to_e(third, e.uri());
-    Buffer out(third);
-    Op send(third);
-    const std::size_t size = fill_message(third, out, 40, 3);
-    REQUIRE(send.send_unexpected(out, size, to_e, 3) == NA_SUCCESS);
-    // What the hasty ones said may come before.
-    do {
-        recv.reset();
-        REQUIRE(recv.recv_unexpected(in) == NA_SUCCESS);
-        REQUIRE(until([&] { return recv.done(); }, [&] { third.pump(); }, [&] { e.pump(); }));
-    } while (recv.result().tag != 3);
-    REQUIRE(until([&] { return send.done(); }, [&] { third.pump(); }));
+    check_still_served(e, third);
+}
+
+TEST_CASE("a process that greets and ends while nobody looks", "[peer_loss]") {
+    if (one_process_only()) {
+        support::skip("the transport does not leave its process");
+        return;
+    }
+    const bool waits = GENERATE(false, true);
+    Party child(Party::As::process, [waits](Link& link) { visit(link.take_text(), waits); });
+    const Quiet quiet;
+    Endpoint e;
+    Endpoint third;
+    child.link().put(e.uri());
+    REQUIRE(child.join() == "");
+    settle([&] { e.pump(); });
+    check_still_served(e, third);
 }
 
 TEST_CASE("a peer that never was is unreachable", "[peer_loss]") {

@@ -270,6 +270,43 @@ TEST_CASE("a process does not lose its segments by looking at them", "[ofi][segm
     CHECK(find_neighbour(as_fabric) == nullptr);
 }
 
+TEST_CASE("a segment may be left behind when its endpoint closes", "[ofi][segments]") {
+    Files files;
+    const std::string name = files.make(std::to_string(getpid()) + "-999998");
+    const ino_t file = number_of(name);
+    {
+        na::util::UniqueFd held = hold_segment(name);
+        REQUIRE(held);
+        const SegmentKeeper keeper(name, held.get());
+        unlink(path_of(name).c_str());  // the provider
+    }
+    CHECK(number_of(name) == file);
+    CHECK_FALSE(exists(name + "~"));
+    CHECK(owner_of(name).state == State::dead);
+    // As those of the dead: not at once, and not for good.
+    for (int i = 0; i < 100; ++i) {
+        remove_stale_segments(1s);
+    }
+    CHECK(exists(name));
+    REQUIRE(until([&] { return !exists(name); }, [] { remove_stale_segments(kMoment, 20ms); }));
+}
+
+TEST_CASE("a segment that is left behind takes nobody's name away", "[ofi][segments]") {
+    Files files;
+    const std::string name = files.make(fresh("left"));
+    ino_t successor = 0;
+    {
+        na::util::UniqueFd held = hold_segment(name);
+        REQUIRE(held);
+        const SegmentKeeper keeper(name, held.get());
+        unlink(path_of(name).c_str());
+        REQUIRE(make_file(name));
+        successor = number_of(name);
+    }
+    CHECK(number_of(name) == successor);
+    CHECK_FALSE(exists(name + "~"));
+}
+
 TEST_CASE("what is no segment of ours is left alone", "[ofi][segments]") {
     Files files;
     const std::string target = files.make(fresh("target"));
