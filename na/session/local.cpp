@@ -28,10 +28,14 @@ std::size_t largest_of(const InitInfo& info, std::size_t usual) noexcept {
     return std::max(size_of(info.max_unexpected, usual), size_of(info.max_expected, usual));
 }
 
+std::size_t part_of(std::size_t largest, std::size_t usual) noexcept {
+    return usual == 0 || largest > Local::kMostParts * usual ? largest : std::min(largest, usual);
+}
+
 }  // namespace
 
 Local::Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming n,
-             std::size_t usual_message)
+             std::size_t usual_message, std::size_t usual_part)
     : name(fmt::format("{}+{}", class_name, spec.protocol)),
       protocol(spec.protocol),
       naming(n),
@@ -39,7 +43,8 @@ Local::Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming n
       contexts(std::max<std::uint8_t>(spec.info.max_contexts, 1)),
       window(static_cast<std::uint16_t>(
           std::clamp(kWindowBytes / largest_of(spec.info, usual_message), kMinWindow, kMaxWindow))),
-      largest(largest_of(spec.info, usual_message)) {
+      largest(largest_of(spec.info, usual_message)),
+      part(part_of(largest, usual_part)) {
     caps.protocol = protocol;
     caps.max_message[0] = size_of(spec.info.max_unexpected, usual_message);
     caps.max_message[1] = size_of(spec.info.max_expected, usual_message);
@@ -61,7 +66,7 @@ Error Local::check_sizes(std::string_view class_name, const plugin::OpenSpec& sp
 }
 
 std::size_t Local::bounce_bytes() const noexcept {
-    return std::max({largest, kMaxControl, kMinBounce});
+    return std::max({part, kMaxControl, kMinBounce});
 }
 
 Result<std::unique_ptr<plugin::Peer>> Local::connect(std::string_view uri, bool ours) const {

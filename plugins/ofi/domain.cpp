@@ -26,7 +26,8 @@ bool is_taken(Status status) noexcept {
 }  // namespace
 
 Domain::Domain(const plugin::OpenSpec& spec, Choice choice)
-    : session::Domain(kClass, spec, choice.provider->naming, choice.provider->message),
+    : session::Domain(kClass, spec, choice.provider->naming, choice.provider->message,
+                      choice.provider->part),
       listens_(spec.listen),
       choice_(std::move(choice)) {
     plugin::Caps& caps = local_.caps;
@@ -92,7 +93,7 @@ EndpointSpec Domain::endpoint_spec() const noexcept {
             .domain = base_->domain.get(),
             .choice = &choice_,
             .registrar = &registrar_,
-            .largest = local_.largest,
+            .largest = local_.part,
             .waits = !local_.no_block,
             .many = listens_};
 }
