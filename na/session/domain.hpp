@@ -24,8 +24,8 @@ class Domain : public plugin::Domain {
 
  protected:
     Domain(std::string_view class_name, const plugin::OpenSpec& spec, Naming naming,
-           std::size_t usual_message = kUsualMessage, std::size_t usual_part = 0)
-        : local_(class_name, spec, naming, usual_message, usual_part) {}
+           std::size_t usual_message = kUsualMessage)
+        : local_(class_name, spec, naming, usual_message) {}
 
     // Whether addresses with this scheme ("tcp" of "tcp://host:port") can be reached from here.
     virtual bool speaks(std::string_view scheme) const { return scheme == local_.protocol; }

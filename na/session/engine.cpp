@@ -130,9 +130,6 @@ std::size_t Engine::do_work() {
             lost(*link, Status::hostunreach);
         }
         const bool flushed = link->due == 0 || flush(*link);
-        if ((link->due & Link::kRest) == 0) {
-            end_outgoing(*link, Status::success);
-        }
         if (link->holding()) {
             deliver_held(*link);
         }
@@ -236,7 +233,6 @@ void Engine::stats(std::vector<plugin::Stat>& out) const {
         {"session_checks", stats_.checks},
         {"session_bad_input", stats_.bad_input},
         {"session_turned_away", stats_.turned_away},
-        {"session_parts", stats_.parts},
         {"session_links", links_.size()},
     };
     out.insert(out.end(), std::begin(list), std::end(list));

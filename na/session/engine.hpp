@@ -6,7 +6,7 @@
 //
 //   engine.cpp     life, progress, sleep            handshake.cpp  who is who (wire.hpp)
 //   links.cpp      the table of links, strangers    message.cpp    messages and flow control
-//   liveness.cpp   peers that die                  parts.cpp      long messages
+//   liveness.cpp   peers that die
 //
 // Why the seam is where it is:
 //   - The engine decides what is sent to whom and when, and that is all that it asks for: one
@@ -273,20 +273,9 @@ class Engine : public plugin::Context {
 
     // message.cpp
     plugin::Posted not_up(Link& link) noexcept;
-    static Header data_header(const Link& link, const Op& op, std::size_t rest) noexcept {
-        return {.cookie = link.out_cookie,
-                .tag = op.tag,
-                .kind = static_cast<Kind>(op.lane()),
-                .target = link.target,
-                .taken = {link.taken[0], link.taken[1]},
-                .rest = static_cast<std::uint32_t>(rest)};
-    }
     void sort(std::span<const std::byte> bytes);
-    // In one piece, or in two.
-    void take(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes,
-              std::span<const std::byte> more = {});
-    bool deliver(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes,
-                 std::span<const std::byte> more = {});
+    void take(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes);
+    bool deliver(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes);
     void deliver_held(Link& link);
     void took(Link& link, std::size_t lane) noexcept;
     void leave_over(Link& link, std::size_t lane) noexcept;
@@ -299,19 +288,6 @@ class Engine : public plugin::Context {
             }
         }
     }
-
-    // parts.cpp
-    using Incoming = Link::Incoming;
-    using Outgoing = Link::Outgoing;
-    plugin::Posted send_in_parts(Link& link, Op& op) noexcept;
-    plugin::Posted send_part(Link& link, std::uint32_t tag, std::span<std::byte> body,
-                             std::size_t rest, Op* op) noexcept;
-    plugin::Posted keep_rest(Link& link, Op& op, std::size_t at) noexcept;
-    bool send_rest(Link& link) noexcept;
-    void end_outgoing(Link& link, Status status);
-    void begins(Link& link, Lane lane, const Header& h, std::span<const std::byte> bytes);
-    void goes_on(Link& link, const Header& h, std::span<const std::byte> body);
-    void give_up(Link& link) noexcept;
 
     // liveness.cpp
     void look_around(std::int64_t now);
@@ -337,8 +313,6 @@ class Engine : public plugin::Context {
     util::IntrusiveList<Link, &Link::turn> known_;     // were up; next to be audited first
     std::size_t stranger_count_ = 0;
     util::IntrusiveList<Link, &Link::dying> dead_;
-
-    std::unique_ptr<std::byte[]> spare_;  // for the next message in parts
 
     util::UniqueFd set_;  // epoll: the timer, the next
     util::UniqueFd fds_;  // epoll: those of watch_fd(); made with the first
@@ -367,7 +341,6 @@ class Engine : public plugin::Context {
         std::uint64_t checks = 0;
         std::uint64_t bad_input = 0;
         std::uint64_t turned_away = 0;
-        std::uint64_t parts = 0;
     } stats_;
 };
 

@@ -53,9 +53,7 @@ void Engine::forget_session(Link& link) noexcept {
     link.probe.reset();
     link.answered = false;
     link.due &= static_cast<std::uint8_t>(
-        ~(Link::kHello | Link::kConfirm | Link::kCheck | Link::kCredit | Link::kBye | Link::kRest));
-    link.outgoing.bytes.reset();
-    give_up(link);
+        ~(Link::kHello | Link::kConfirm | Link::kCheck | Link::kCredit | Link::kBye));
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
         link.sent[lane] = link.acked[lane] = link.taken[lane] = link.told[lane] = 0;
         leave_over(link, lane);
@@ -78,7 +76,6 @@ void Engine::greet(Link& link) noexcept {
     if (link.self) {
         link.out_cookie = link.offer;
         link.window = local_.window;
-        link.part = local_.part;
         for (std::size_t lane = 0; lane < kLanes; ++lane) {
             link.max_message[lane] = static_cast<std::uint32_t>(local_.caps.max_message[lane]);
         }
@@ -113,7 +110,6 @@ void Engine::parted(Link& link) {
 
 void Engine::end_operations(Link& link, Status why) {
     end_transfers(link, why);
-    end_outgoing(link, (link.due & Link::kRest) == 0 ? Status::success : why);
     // Copies of messages are the library's; the operations are over.
     while (Request* r = link.requests.front()) {
         if (Op* op = ended(*r)) {
@@ -179,7 +175,6 @@ bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint
         size += Card{.number = number,
                      .max_message = {static_cast<std::uint32_t>(largest[0]),
                                      static_cast<std::uint32_t>(largest[1])},
-                     .part = static_cast<std::uint32_t>(local_.part),
                      .window = local_.window,
                      .context = id_,
                      .contexts = local_.contexts,
@@ -235,9 +230,6 @@ bool Engine::flush(Link& link) noexcept {
         }
         link.told[0] = taken[0];
         link.told[1] = taken[1];
-    }
-    if ((link.due & Link::kRest) != 0 && !send_rest(link)) {
-        return false;
     }
     return send(Link::kBye, Kind::bye, link.out_cookie, 0);
 }
@@ -327,7 +319,6 @@ void Engine::on_welcome(Link& link, const Header& h, const Card& card) noexcept 
     link.stamp = h.tag;
     link.out_cookie = card.number;
     link.window = card.window;
-    link.part = std::min<std::size_t>(card.part, local_.part);
     if (link.peer != nullptr) {
         link.peer->set_contexts(card.contexts);
     }
@@ -384,7 +375,6 @@ void Engine::on_confirm(const Header& h, const Card& card) {
     link->their_offer = card.number;
     link->out_cookie = card.number;
     link->window = card.window;
-    link->part = std::min<std::size_t>(card.part, local_.part);
     link->peer->set_contexts(card.contexts);
     link->state = Link::State::up;
     knows(*link);

@@ -27,24 +27,6 @@ struct Link {
         std::unique_ptr<std::byte[]> bytes;
     };
 
-    // A message in parts that is on its way to us: all of it but the last part.
-    struct Incoming {
-        std::unique_ptr<std::byte[]> bytes;  // null: there was no memory
-        std::size_t have = 0;
-        std::size_t total = 0;  // 0: there is none
-        std::uint32_t tag = 0;
-        Lane lane = Lane::unexpected;
-    };
-
-    // The rest of a message in parts that the transport did not take at once.
-    struct Outgoing {
-        std::unique_ptr<std::byte[]> bytes;  // with room for a header in front
-        std::size_t at = 0;
-        std::size_t size = 0;
-        std::uint32_t tag = 0;
-        Op* op = nullptr;  // waits for its end; null: it has ended, or a request ends it
-    };
-
     // What is to be sent to the peer as soon as the transport takes it.
     enum Due : std::uint8_t {
         kHello = 1,
@@ -53,8 +35,7 @@ struct Link {
         kCheck = 8,
         kCredit = 16,
         kReset = 32,
-        kBye = 64,
-        kRest = 128,  // of Outgoing
+        kBye = 64
     };
 
     Link(Address a, std::uint8_t t) : address(std::move(a)), target(t) {}
@@ -90,7 +71,6 @@ struct Link {
     std::uint64_t welcome_offer = 0;  // to be answered
     std::uint64_t reset_cookie = 0;   // to be answered
     std::uint32_t max_message[kLanes] = {0, 0};  // that the peer takes
-    std::size_t part = 0;                        // and at once
     std::uint16_t window = 0;
     std::uint16_t sent[kLanes] = {0, 0};
     std::uint16_t acked[kLanes] = {0, 0};  // of those sent
@@ -98,8 +78,6 @@ struct Link {
     std::uint16_t told[kLanes] = {0, 0};   // of those taken
     std::deque<Held> held[kLanes];
     std::size_t left_over[kLanes] = {0, 0};  // of those held, the first: of sessions that ended
-    Incoming incoming;
-    Outgoing outgoing;
 
     // With the library: those with an operation are the engine's, others the transport's.
     util::IntrusiveList<Request, &Request::hook> requests;

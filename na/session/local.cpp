@@ -28,14 +28,10 @@ std::size_t largest_of(const InitInfo& info, std::size_t usual) noexcept {
     return std::max(size_of(info.max_unexpected, usual), size_of(info.max_expected, usual));
 }
 
-std::size_t part_of(std::size_t largest, std::size_t usual) noexcept {
-    return usual == 0 || largest > Local::kMostParts * usual ? largest : std::min(largest, usual);
-}
-
 }  // namespace
 
 Local::Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming n,
-             std::size_t usual_message, std::size_t usual_part)
+             std::size_t usual_message)
     : name(fmt::format("{}+{}", class_name, spec.protocol)),
       protocol(spec.protocol),
       naming(n),
@@ -43,8 +39,7 @@ Local::Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming n
       contexts(std::max<std::uint8_t>(spec.info.max_contexts, 1)),
       window(static_cast<std::uint16_t>(
           std::clamp(kWindowBytes / largest_of(spec.info, usual_message), kMinWindow, kMaxWindow))),
-      largest(largest_of(spec.info, usual_message)),
-      part(part_of(largest, usual_part)) {
+      largest(largest_of(spec.info, usual_message)) {
     caps.protocol = protocol;
     caps.max_message[0] = size_of(spec.info.max_unexpected, usual_message);
     caps.max_message[1] = size_of(spec.info.max_expected, usual_message);
@@ -66,7 +61,7 @@ Error Local::check_sizes(std::string_view class_name, const plugin::OpenSpec& sp
 }
 
 std::size_t Local::bounce_bytes() const noexcept {
-    return std::max({part, kMaxControl, kMinBounce});
+    return std::max({largest, kMaxControl, kMinBounce});
 }
 
 Result<std::unique_ptr<plugin::Peer>> Local::connect(std::string_view uri, bool ours) const {

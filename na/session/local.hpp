@@ -23,10 +23,9 @@ inline constexpr std::size_t kUsualMessage = 4096;
 
 struct Local {
     // Fills the messages' part of `caps`, and what the sizes of messages decide. `usual_message`:
-    // how large they may be where `spec` does not say. `usual_part`: how large what the library is
-    // handed at once is at most; 0: as large as messages are.
+    // how large they may be where `spec` does not say.
     Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming naming,
-          std::size_t usual_message = kUsualMessage, std::size_t usual_part = 0);
+          std::size_t usual_message = kUsualMessage);
 
     // Whether messages may be as large as was asked for. Errors: invalid_arg.
     static Error check_sizes(std::string_view class_name, const plugin::OpenSpec& spec);
@@ -38,11 +37,6 @@ struct Local {
     const std::uint8_t contexts;  // that the class may have
     const std::uint16_t window;   // messages per peer and lane that are kept; bounds their bytes
     const std::size_t largest;    // message of either lane, header included
-    // What the library is handed at once at most, header included: longer messages leave in parts.
-    // Not where messages of more than kMostParts were asked for: the library's own way of sending
-    // such ones costs less than more parts (docs/ofi.md, Messages).
-    const std::size_t part;
-    static constexpr std::size_t kMostParts = 2;
     const Secret secret;
 
     // The Domain's to complete.

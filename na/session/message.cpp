@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Messages: sent with credit; counted, and matched by the core, when they arrive.
-#include <algorithm>
+#include <cstring>
 #include <new>
 
 #include "na/session/engine.hpp"
@@ -56,7 +56,7 @@ Posted Engine::send(Op& op) {
     if (link == nullptr) [[unlikely]] {
         return instead;
     }
-    if ((link->due & (Link::kConfirm | Link::kRest)) != 0 && !flush(*link)) [[unlikely]] {
+    if ((link->due & Link::kConfirm) != 0 && !flush(*link)) [[unlikely]] {
         return again(*link);
     }
     const auto lane = static_cast<std::size_t>(op.lane());
@@ -69,14 +69,14 @@ Posted Engine::send(Op& op) {
         ++stats_.no_credit;
         return again(*link);
     }
-    Posted posted = Posted::again();
-    if (op.length <= link->part) [[likely]] {
-        auto* bytes = static_cast<std::byte*>(op.buffer);
-        data_header(*link, op, 0).write(bytes);
-        posted = transmit(*link, {bytes, op.length}, &op);
-    } else {
-        posted = send_in_parts(*link, op);
-    }
+    auto* bytes = static_cast<std::byte*>(op.buffer);
+    Header{.cookie = link->out_cookie,
+           .tag = op.tag,
+           .kind = static_cast<Kind>(lane),
+           .target = link->target,
+           .taken = {link->taken[0], link->taken[1]}}
+        .write(bytes);
+    const Posted posted = transmit(*link, {bytes, op.length}, &op);
     if (posted.what == Posted::What::again) [[unlikely]] {
         return again(*link);
     }
@@ -94,10 +94,6 @@ Posted Engine::send(Op& op) {
 void Engine::cancel(Op& op) {
     Link* link = static_cast<Peer*>(op.peer)->links(id_).to(op.target_id);
     if (link == nullptr) {
-        return;
-    }
-    if (link->outgoing.op == &op) {
-        end_outgoing(*link, Status::success);
         return;
     }
     for (Request* r = link->requests.front(); r != nullptr; r = link->requests.next(*r)) {
@@ -127,7 +123,7 @@ void Engine::sort(std::span<const std::byte> bytes) {
                                             : "a malformed message");
         return;
     }
-    if (!h.is_data() && h.kind != Kind::more) {
+    if (h.kind > Kind::expected) {
         arrived_control(h, bytes.subspan(Header::kSize));
         return;
     }
@@ -140,43 +136,28 @@ void Engine::sort(std::span<const std::byte> bytes) {
         }
         link = last_ = it->second;
     }
-    if (h.kind == Kind::more) [[unlikely]] {
-        goes_on(*link, h, bytes.subspan(Header::kSize));
-        return;
-    }
     const auto lane = static_cast<std::size_t>(h.kind);
-    if (bytes.size() + h.rest > local_.caps.max_message[lane] ||
+    if (bytes.size() > local_.caps.max_message[lane] ||
         link->held[lane].size() - link->left_over[lane] >= local_.window) [[unlikely]] {
         malformed("a message larger than allowed, or without credit");
-        return;
-    }
-    if (link->incoming.total != 0) [[unlikely]] {
-        give_up(*link);
-        malformed("a message in the middle of another one");
         return;
     }
     ++stats_.received;
     link->heard = 0;
     acknowledged(*link, h);
-    if (h.rest != 0) [[unlikely]] {
-        begins(*link, static_cast<Lane>(lane), h, bytes);
-        return;
-    }
     take(*link, static_cast<Lane>(lane), h.tag, bytes);
 }
 
-void Engine::take(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes,
-                  std::span<const std::byte> more) {
+void Engine::take(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes) {
     auto& held = link.held[static_cast<std::size_t>(lane)];
-    if (held.empty() && deliver(link, lane, tag, bytes, more)) [[likely]] {
+    if (held.empty() && deliver(link, lane, tag, bytes)) [[likely]] {
         took(link, static_cast<std::size_t>(lane));
         return;
     }
     try {
-        const std::size_t size = bytes.size() + more.size();
-        Link::Held copy{tag, size, std::make_unique_for_overwrite<std::byte[]>(size)};
-        std::copy(more.begin(), more.end(),
-                  std::copy(bytes.begin(), bytes.end(), copy.bytes.get()));
+        Link::Held copy{tag, bytes.size(),
+                        std::make_unique_for_overwrite<std::byte[]>(bytes.size())};
+        std::memcpy(copy.bytes.get(), bytes.data(), bytes.size());
         held.push_back(std::move(copy));
     } catch (const std::bad_alloc&) {
         took(link, static_cast<std::size_t>(lane));  // its credit is the sender's again
@@ -188,14 +169,12 @@ void Engine::take(Link& link, Lane lane, std::uint32_t tag, std::span<const std:
 }
 
 // False: the core has no room now.
-bool Engine::deliver(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes,
-                     std::span<const std::byte> more) {
+bool Engine::deliver(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes) {
     if (link.peer == nullptr && !attach(link)) [[unlikely]] {
         sink_.dropped("a message of a peer that there is no room to know");
         return true;
     }
-    return more.empty() ? sink_.deliver(lane, *link.peer, tag, bytes)
-                        : sink_.deliver_two(lane, *link.peer, tag, bytes, more);
+    return sink_.deliver(lane, *link.peer, tag, bytes);
 }
 
 void Engine::deliver_held(Link& link) {

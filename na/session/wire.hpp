@@ -20,9 +20,6 @@
 // Flow control: each side counts per lane what it took (handed to the core), modulo 2^16, and tells
 // it in every header; at most a window of messages is under way. That bounds what a receiver has to
 // keep.
-//
-// A message may come in parts, which follow one another: data {rest: what is still to come}, then
-// `more` until nothing is. It counts as one.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +33,7 @@
 
 namespace na::session {
 
-inline constexpr std::uint8_t kWireVersion = 3;
+inline constexpr std::uint8_t kWireVersion = 2;
 
 enum class Kind : std::uint8_t {
     unexpected,  // data, as Lane
@@ -48,12 +45,11 @@ enum class Kind : std::uint8_t {
     credit,   // counts only
     reset,    // "I know no such cookie"; card, the cookie in question
     bye,      // the context closes
-    more,     // a further part of the message that began before
 };
-inline constexpr Kind kLastKind = Kind::more;
+inline constexpr Kind kLastKind = Kind::bye;
 constexpr const char* to_string(Kind kind) noexcept {
     constexpr const char* kNames[] = {"unexpected", "expected", "hello", "welcome", "confirm",
-                                      "check",      "credit",   "reset", "bye",     "more"};
+                                      "check",      "credit",   "reset", "bye"};
     return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -61,14 +57,11 @@ struct Header {
     static constexpr std::size_t kSize = 24;
 
     std::uint64_t cookie = 0;
-    std::uint32_t tag = 0;  // of data and more; of welcome and confirm the stamp
+    std::uint32_t tag = 0;  // of data; of welcome and confirm the stamp
     std::uint8_t version = kWireVersion;
     Kind kind = Kind::unexpected;
     std::uint8_t target = 0;  // context of the receiver
     std::uint16_t taken[kLanes] = {0, 0};
-    std::uint32_t rest = 0;  // of data and more: bytes of the message that follow, without headers
-
-    bool is_data() const noexcept { return kind <= Kind::expected; }
 
     void write(std::byte* out) const noexcept {
         util::ByteWriter w({out, kSize});
@@ -80,7 +73,7 @@ struct Header {
         w.integer(std::uint8_t{0});
         w.integer(taken[0]);
         w.integer(taken[1]);
-        w.integer(rest);
+        w.integer(std::uint32_t{0});
     }
     // False: not one of ours.
     bool read(std::span<const std::byte> in) noexcept {
@@ -93,10 +86,10 @@ struct Header {
         const auto zero = r.integer<std::uint8_t>();
         taken[0] = r.integer<std::uint16_t>();
         taken[1] = r.integer<std::uint16_t>();
-        rest = r.integer<std::uint32_t>();
+        const auto reserved = r.integer<std::uint32_t>();
         kind = static_cast<Kind>(k);
         return r.good() && version == kWireVersion && k <= static_cast<std::uint8_t>(kLastKind) &&
-               zero == 0 && (rest == 0 || is_data() || kind == Kind::more);
+               zero == 0 && reserved == 0;
     }
 };
 
@@ -104,22 +97,18 @@ struct Header {
 struct Card {
     std::uint64_t number = 0;                // offer, cookie
     std::uint32_t max_message[kLanes] = {};  // that the sender takes
-    std::uint32_t part = 0;                  // that it takes at once
     std::uint16_t window = 0;                // messages per lane that it keeps
     std::uint8_t context = 0;
     std::uint8_t contexts = 0;  // that the sender's class may have
     std::string_view identity;
 
-    static constexpr std::size_t kMaxSize = 25 + 255;
-    // Nobody has to send in smaller parts.
-    static constexpr std::uint32_t kLeastPart = 1024;
+    static constexpr std::size_t kMaxSize = 21 + 255;
 
     std::size_t write(std::span<std::byte> out) const noexcept {
         util::ByteWriter w(out);
         w.integer(number);
         w.integer(max_message[0]);
         w.integer(max_message[1]);
-        w.integer(part);
         w.integer(window);
         w.integer(context);
         w.integer(contexts);
@@ -132,15 +121,12 @@ struct Card {
         number = r.integer<std::uint64_t>();
         max_message[0] = r.integer<std::uint32_t>();
         max_message[1] = r.integer<std::uint32_t>();
-        part = r.integer<std::uint32_t>();
         window = r.integer<std::uint16_t>();
         context = r.integer<std::uint8_t>();
         contexts = r.integer<std::uint8_t>();
         const auto bytes = r.bytes(r.integer<std::uint8_t>());
         identity = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-        return r.good() && r.left() == 0 && !identity.empty() && window != 0 &&
-               context < contexts &&
-               (part >= kLeastPart || (part >= max_message[0] && part >= max_message[1]));
+        return r.good() && r.left() == 0 && !identity.empty() && window != 0 && context < contexts;
     }
 };
 

@@ -26,8 +26,7 @@ bool is_taken(Status status) noexcept {
 }  // namespace
 
 Domain::Domain(const plugin::OpenSpec& spec, Choice choice)
-    : session::Domain(kClass, spec, choice.provider->naming, choice.provider->message,
-                      choice.provider->part),
+    : session::Domain(kClass, spec, choice.provider->naming, choice.provider->message),
       listens_(spec.listen),
       choice_(std::move(choice)) {
     plugin::Caps& caps = local_.caps;
@@ -93,7 +92,7 @@ EndpointSpec Domain::endpoint_spec() const noexcept {
             .domain = base_->domain.get(),
             .choice = &choice_,
             .registrar = &registrar_,
-            .largest = local_.part,
+            .largest = local_.largest,
             .waits = !local_.no_block,
             .many = listens_};
 }

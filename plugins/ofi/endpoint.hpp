@@ -37,7 +37,7 @@ struct EndpointSpec {
     fid_domain* domain = nullptr;
     const Choice* choice = nullptr;
     const Registrar* registrar = nullptr;
-    std::size_t largest = 0;  // message that comes at once
+    std::size_t largest = 0;  // message
     bool waits = true;        // a descriptor is wanted
     bool many = false;        // of peers there may be: some come by themselves
 };

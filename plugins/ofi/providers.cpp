@@ -10,11 +10,9 @@ constexpr std::uint16_t version(unsigned major, unsigned minor) noexcept {
     return static_cast<std::uint16_t>(major << 8 | minor);
 }
 
-// A round trip for what does not fit costs more over the kernel's TCP than to copy it: 16 KiB and
-// what goes with them. rxm does not send quite so much at once; its own limit must be the same on
-// both sides, so that it is not changed here.
-constexpr std::size_t kTcpMessage = 17 * 1024;
-constexpr std::size_t kRxmPart = 16 * 1024;
+// A round trip for what does not fit costs more over the kernel's TCP than to copy it. rxm does not
+// send more at once; its own limit must be the same on both sides, so that it is not changed here.
+constexpr std::size_t kTcpMessage = 16 * 1024;
 
 // rxm makes room as it is needed, 16 KiB each. What is injected counts, too, and is not known to us
 // until the peer has answered.
@@ -36,7 +34,6 @@ constexpr Provider kProviders[] = {
         .fabric = "tcp;ofi_rxm",
         .probe = Probe::tcp,
         .message = kTcpMessage,
-        .part = kRxmPart,
         .depth = kRxmDepth,
         .breaks = true,
         .polls_all = true,
@@ -48,7 +45,6 @@ constexpr Provider kProviders[] = {
         .fabric = "tcp;ofi_rxm",
         .probe = Probe::tcp,
         .message = kTcpMessage,
-        .part = kRxmPart,
         .depth = kRxmDepth,
         .breaks = true,
         .polls_all = true,

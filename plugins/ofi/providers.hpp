@@ -32,7 +32,6 @@ struct Provider {
     Naming naming = Naming::ip;
     Probe probe = Probe::none;
     std::size_t message = session::kUsualMessage;  // how large one may be, unless the user says
-    std::size_t part = 0;  // what the provider is handed of one at once; 0: all of it
     // Operations under way that it has room for, of all peers together (tx_attr->size), at most:
     // where it has none left, peers that take nothing keep it from the others.
     std::size_t depth = 256;

@@ -8,7 +8,6 @@
 //                                       contexts 1: with a card of the stranger
 //                                    3: the context sends to the stranger
 //                                    4: the context and an honest peer send to each other
-//                                    5: as 1, with how much is still to come (2) in front
 //
 // A number chooses a cookie of those that the stranger was given. Whatever it says, the context and
 // the honest peer hear each other, and nobody else in the other's name.
@@ -35,10 +34,8 @@ struct Scene {
                 context->inbox.emplace_back(bytes.begin(), bytes.end());
                 break;
             }
-            case 1:
-            case 5: {
+            case 1: {
                 Header h;
-                h.rest = what == 5 ? in.integer<std::uint16_t>() : 0;
                 h.cookie = cookie(in.integer<std::uint8_t>());
                 h.kind = kind(in.integer<std::uint8_t>());
                 h.target = in.integer<std::uint8_t>();
@@ -60,7 +57,6 @@ struct Scene {
                 card.number = in.integer<std::uint64_t>();
                 card.max_message[0] = in.integer<std::uint32_t>();
                 card.max_message[1] = in.integer<std::uint32_t>();
-                card.part = Card::kLeastPart;
                 card.window = in.integer<std::uint16_t>();
                 card.context = in.integer<std::uint8_t>();
                 card.contexts = in.integer<std::uint8_t>();

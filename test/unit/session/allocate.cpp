@@ -12,19 +12,18 @@ thread_local long allocations_left = kPlenty;
 
 }  // namespace session_test
 
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+void* operator new(std::size_t size) {
     using session_test::allocations_left;
     void* memory = allocations_left == 0 ? nullptr : std::malloc(size != 0 ? size : 1);
-    allocations_left -= memory != nullptr && allocations_left > 0 ? 1 : 0;
-    return memory;
-}
-
-void* operator new(std::size_t size) {
-    void* memory = operator new(size, std::nothrow);
     if (memory == nullptr) {
         throw std::bad_alloc();
     }
+    allocations_left -= allocations_left > 0 ? 1 : 0;
     return memory;
+}
+
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+    return std::malloc(size != 0 ? size : 1);
 }
 
 void operator delete(void* memory) noexcept {

@@ -14,7 +14,6 @@ namespace {
 Card card_of(const std::string& identity, std::uint64_t number = 1) {
     return {.number = number,
             .max_message = {4096, 4096},
-            .part = 4096,
             .window = 16,
             .context = 0,
             .contexts = 1,

@@ -67,22 +67,15 @@ TEST_CASE("sizes of messages, and the window that follows") {
     CHECK(usual.window == 256);
     CHECK(usual.largest == 4096);
     CHECK(usual.contexts == 1);
-    CHECK(usual.part == 4096);
     const Local larger("test", spec(0, 4096), Naming::ip, 16384);
     CHECK(larger.caps.max_message[0] == 16384);
     CHECK(larger.caps.max_message[1] == 4096);
     CHECK(larger.window == 128);
-    CHECK(larger.part == 16384);
     const Local large("test", spec(0, 1 << 20), Naming::ip);
     CHECK(large.caps.max_message[0] == 4096);
     CHECK(large.caps.max_message[1] == 1 << 20);
     CHECK(large.window == 8);
     CHECK(large.bounce_bytes() >= 1 << 20);
-    // In parts, where it is not too many.
-    CHECK(Local("test", spec(0, 0), Naming::ip, 20'000, 10'000).part == 10'000);
-    CHECK(Local("test", spec(0, 0), Naming::ip, 20'000, 10'000).bounce_bytes() < 20'000);
-    CHECK(Local("test", spec(0, 20'001), Naming::ip, 20'000, 10'000).part == 20'001);
-    CHECK(Local("test", spec(100, 100), Naming::ip, 20'000, 10'000).part == 100);
     CHECK(na::ok(Local::check_sizes("test", spec(0, 0)).status));
     CHECK(na::ok(Local::check_sizes("test", spec(24, 1 << 24)).status));
     for (const auto& bad : {spec(23, 0), spec(0, 23), spec((1 << 24) + 1, 0)}) {

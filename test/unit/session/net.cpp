@@ -77,7 +77,6 @@ Posted Transport::transmit(na::session::Link& link, std::span<const std::byte> b
     Header h;
     h.read(bytes);
     ++sent[static_cast<std::size_t>(h.kind)];
-    largest_sent = std::max(largest_sent, bytes.size());
     if (loses && loses(h)) {
         return Posted::done();
     }
@@ -146,8 +145,8 @@ na::plugin::OpenSpec spec_of(const na::InitInfo& info) {
 }  // namespace
 
 Node::Node(Net& net, std::uint16_t port, std::uint8_t id, const na::InitInfo& info,
-           const na::session::Traits& traits, std::string_view ip, std::size_t part)
-    : local("test", spec_of(info), na::session::Naming::ip, na::session::kUsualMessage, part) {
+           const na::session::Traits& traits, std::string_view ip)
+    : local("test", spec_of(info), na::session::Naming::ip) {
     local.address = address_of(port, ip);
     local.format = local.address.ip().address.format();
     transport = std::make_unique<Transport>(net, local, id, *this, traits);

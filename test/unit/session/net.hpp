@@ -73,8 +73,7 @@ class Transport final : public na::session::Engine {
     bool killed = false;                       // it ends without a word
     std::chrono::milliseconds way_takes{0};    // to be made, to each peer
     std::function<bool(const Header&)> loses;  // what leaves here and never arrives
-    unsigned sent[10] = {};                    // by Kind
-    std::size_t largest_sent = 0;              // bytes at once
+    unsigned sent[9] = {};                     // by Kind
     unsigned left = 0;                         // ways given up
     unsigned ends = 0;                         // end_transfers()
 
@@ -121,8 +120,7 @@ struct Message {
 class Node final : public na::plugin::Sink {
  public:
     Node(Net& net, std::uint16_t port, std::uint8_t id = 0, const na::InitInfo& info = {},
-         const na::session::Traits& traits = {}, std::string_view ip = "192.0.2.1",
-         std::size_t part = 0);
+         const na::session::Traits& traits = {}, std::string_view ip = "192.0.2.1");
     ~Node();
     Node(const Node&) = delete;
     Node& operator=(const Node&) = delete;

@@ -27,7 +27,6 @@ std::vector<std::byte> bytes_of(const Card& c) {
 const std::string kIdentity = "somebody";
 const Card kCard{.number = 0x1122334455667788,
                  .max_message = {4096, 65536},
-                 .part = 8192,
                  .window = 256,
                  .context = 3,
                  .contexts = 4,
@@ -50,11 +49,6 @@ TEST_CASE("header: what is written is read") {
     CHECK(r.target == h.target);
     CHECK(r.taken[0] == h.taken[0]);
     CHECK(r.taken[1] == h.taken[1]);
-    CHECK(r.rest == 0);
-    for (const Kind kind : {Kind::unexpected, Kind::expected, Kind::more}) {
-        REQUIRE(r.read(bytes_of(Header{.kind = kind, .rest = 0x01020304})));
-        CHECK(r.rest == 0x01020304);
-    }
     // Little-endian, and where wire.hpp says.
     CHECK(bytes[0] == std::byte{8});
     CHECK(bytes[8] == std::byte{0xa4});
@@ -68,7 +62,7 @@ TEST_CASE("header: what is not ours is refused") {
     for (std::size_t n = 0; n < Header::kSize; ++n) {
         CHECK_FALSE(r.read(std::span(good).first(n)));
     }
-    for (const std::size_t at : {12U, 13U, 15U, 20U, 23U}) {  // version, kind, reserved, rest
+    for (const std::size_t at : {12U, 13U, 15U, 20U, 23U}) {  // version, kind, reserved
         auto bad = good;
         bad[at] = std::byte{0x7f};
         CHECK_FALSE(r.read(bad));
@@ -85,7 +79,6 @@ TEST_CASE("card: what is written is read") {
     CHECK(r.number == kCard.number);
     CHECK(r.max_message[0] == 4096);
     CHECK(r.max_message[1] == 65536);
-    CHECK(r.part == 8192);
     CHECK(r.window == 256);
     CHECK(r.context == 3);
     CHECK(r.contexts == 4);
@@ -116,13 +109,5 @@ TEST_CASE("card: malformed ones are refused") {
     CHECK_FALSE(r.read(bytes_of(bad)));
     bad = kCard;
     bad.context = bad.contexts;
-    CHECK_FALSE(r.read(bytes_of(bad)));
-    // Small parts only where messages are as small.
-    bad = kCard;
-    bad.part = Card::kLeastPart - 1;
-    CHECK_FALSE(r.read(bytes_of(bad)));
-    bad.max_message[0] = bad.max_message[1] = bad.part;
-    CHECK(r.read(bytes_of(bad)));
-    ++bad.max_message[1];
     CHECK_FALSE(r.read(bytes_of(bad)));
 }
