@@ -130,6 +130,7 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
         options.coalesce = Options::Coalesce::never;
     }
     options.post_init = std::min(options.post_init, kMostRequests);
+    options.request_limit = std::max(options.request_limit, options.post_init);
     return std::unique_ptr<Class>(
         new Class(std::move(owned), *net, std::move(sm), listen, std::move(options)));
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "na/util/log.hpp"
+#include "na/util/spell.hpp"
 
 namespace hg {
 namespace {
@@ -20,6 +21,7 @@ using Stage = Handle::Stage;
 
 constexpr auto kCloseTime = std::chrono::seconds(2);
 constexpr auto kLastTime = std::chrono::milliseconds(200);  // for what is sent in the end
+constexpr auto kCloseStep = std::chrono::milliseconds(10);  // of both: see Spell
 
 // Between polls while a context closes: what is on its way comes at once, and a peer that does not
 // answer is not worth a processor.
@@ -53,7 +55,7 @@ Context::Context(Class& cls, std::uint8_t id)
       overflow_(cls, threaded_),
       unacked_(cls.options().unacked_limit, std::max(cls.options().request_limit / 2, 1U),
                threaded_),
-      owed_(std::max(cls.options().request_limit, cls.options().post_init), threaded_),
+      owed_(cls.options().request_limit, threaded_),
       more_data_(cls.more_data()),
       patient_(cls.options().coalesce == Options::Coalesce::always),
       loop_lock_(threaded_) {}
@@ -203,7 +205,7 @@ void Context::post_more(Port& port) noexcept {
 
 Status Context::unpost() noexcept {
     accepting_.store(false, std::memory_order_seq_cst);
-    const auto deadline = std::chrono::steady_clock::now() + kCloseTime;
+    na::util::Spell waits(kCloseStep);
     for (Pace pace;; pace.next()) {
         try {
             for (Handle* handle : handles_->all()) {
@@ -219,7 +221,7 @@ Status Context::unpost() noexcept {
         if (net_->posted() == 0 && (sm_ == nullptr || sm_->posted() == 0)) {
             return Status::success;
         }
-        if (std::chrono::steady_clock::now() > deadline) {
+        if (waits.lasts(kCloseTime)) {
             NA_LOG_ERROR(ctx, "the transport still has receives after {} s", kCloseTime.count());
             return Status::timeout;
         }
@@ -263,7 +265,8 @@ Result<bool> Context::close(bool patient) {
     bulk_->cancel_all();
     // Responses get time to leave, and other threads to destroy their handles; what waits for a
     // peer longer than that is given up.
-    auto deadline = std::chrono::steady_clock::now() + kCloseTime;
+    std::chrono::milliseconds limit = kCloseTime;
+    na::util::Spell waits(kCloseStep);
     bool last = false;
     for (Pace pace;; pace.next()) {
         unsigned count = 0;
@@ -275,7 +278,7 @@ Result<bool> Context::close(bool patient) {
             }
             continue;  // what they are told has to leave
         }
-        if (std::chrono::steady_clock::now() > deadline) {
+        if (waits.lasts(limit)) {
             if (last) {
                 break;
             }
@@ -283,7 +286,8 @@ Result<bool> Context::close(bool patient) {
                 handle->give_up();
             }
             last = !end_forgotten();
-            deadline = std::chrono::steady_clock::now() + kLastTime;
+            limit = kLastTime;
+            waits.end();
         }
     }
     if (const std::uint32_t n = done_.count(); n != 0) {

@@ -56,6 +56,20 @@ struct Info {
     std::uint8_t context_id = 0;  // of the peer
 };
 
+// A bool that may be looked at while it changes; orders nothing.
+class Flag {
+ public:
+    operator bool() const noexcept { return value_.load(std::memory_order_relaxed); }
+    Flag& operator=(bool value) noexcept {
+        value_.store(value, std::memory_order_relaxed);
+        return *this;
+    }
+    Flag& operator=(const Flag& other) noexcept { return *this = static_cast<bool>(other); }
+
+ private:
+    std::atomic<bool> value_{false};
+};
+
 // What the user wants to hear of, in trigger.
 struct Callback {
     using Opaque = Registration::Opaque;
@@ -537,8 +551,9 @@ class Handle : private Completion {
     // What kit_->recv is filled in for, and needs but a tag.
     enum class Filled : std::uint8_t { nothing, response, request };
     Filled filled_ = Filled::nothing;
-    bool target_ = false;
-    bool one_way_ = false;
+    // A program may respond to what was ended just now.
+    Flag target_;
+    Flag one_way_;
     // Serves nothing but one-way requests of RPCs that are not one-way as far as this program
     // knows, in all its lives: a program that gives its reference back first, and responds later,
     // does so without a reference there, as nothing waits for its answer; and the handle must not
@@ -592,7 +607,6 @@ class Handle : private Completion {
     void (*release_data_)(void*) = nullptr;
     Handle* next_ = nullptr;  // in the context's free list
     na::util::ListHook owed_hook_;
-    std::size_t owed_list_ = 0;
     na::util::ListHook unacked_hook_;
     std::size_t unacked_bytes_ = 0;
 };

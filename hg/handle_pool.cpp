@@ -13,7 +13,7 @@ HandlePool::HandlePool(Context& context)
     : context_(context),
       lock_(context.threaded()),
       create_(context.cls().handle_create()),
-      most_aside_(std::max<std::size_t>(context.cls().options().request_limit / 2, 64)) {}
+      most_aside_(std::max<std::size_t>(context.cls().options().request_limit / 2, kLeastAside)) {}
 
 HandlePool::~HandlePool() = default;
 

@@ -64,8 +64,9 @@ class HandlePool {
     Handle* free_[bulk::kRails] = {};
     Queue mutes_[bulk::kRails];  // that are not out
     // Not used again before so many others. Of requests that were ended without their program,
-    // which may be about to respond to them all: as many as may wait for their answers.
+    // which may be about to respond to them all: half of HG_REQUEST_LIMIT, or kLeastAside.
     static constexpr std::size_t kMutesAside = 64;
+    static constexpr std::size_t kLeastAside = 1024;
     const std::size_t most_aside_;
     Queue aside_;
     std::deque<Handle> handles_;  // which never moves them

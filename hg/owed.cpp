@@ -6,60 +6,47 @@
 
 namespace hg {
 
-// What is in a list has its registration: whoever ends a request takes it out first.
-std::size_t Owed::list_of(const Handle& handle) noexcept {
-    return handle.registration_->late() ? kLate : kUnknown;
-}
-
 Block* Owed::add(Handle& handle) noexcept {
     const std::lock_guard guard(lock_);
-    if (handle.owed_hook_.linked()) {
+    const Handle::Stage stage = handle.stage();
+    if (handle.owed_hook_.linked() ||
+        (stage != Handle::Stage::received && stage != Handle::Stage::answering)) {
         return nullptr;
     }
-    put(handle);
+    handle.was_owed_.store(true, std::memory_order_relaxed);
+    if (!handle.registration_->late()) {
+        oldest_first_.push_back(handle);
+        ++count_;
+    }
     handle.input_.valid = false;
     return std::exchange(handle.input_block_, nullptr);
 }
 
-void Owed::remove(Handle& handle) noexcept {
+void Owed::answered(Handle& handle) noexcept {
     const std::lock_guard guard(lock_);
     if (handle.owed_hook_.linked()) {
         take_out(handle);
     }
-    handle.was_owed_.store(false, std::memory_order_relaxed);
 }
 
-void Owed::put(Handle& handle) noexcept {
-    handle.was_owed_.store(true, std::memory_order_relaxed);
-    handle.owed_list_ = list_of(handle);
-    oldest_first_[handle.owed_list_].push_back(handle);
-    ++count_[handle.owed_list_];
+void Owed::remove(Handle& handle) noexcept {
+    answered(handle);
+    handle.was_owed_.store(false, std::memory_order_relaxed);
 }
 
 void Owed::take_out(Handle& handle) noexcept {
     List::remove(handle);
-    --count_[handle.owed_list_];
+    --count_;
 }
 
-Handle* Owed::excess(const Handle& newest) noexcept {
+// What is in the list has its registration: whoever ends a request takes it out first.
+Handle* Owed::pop(std::size_t most, const Handle* newest) noexcept {
     const std::lock_guard guard(lock_);
-    Handle* const oldest = pop(kUnknown, most_[kUnknown], &newest);
-    return oldest != nullptr ? oldest : pop(kLate, most_[kLate], &newest);
-}
-
-Handle* Owed::forgotten() noexcept {
-    const std::lock_guard guard(lock_);
-    return pop(kUnknown, 0, nullptr);
-}
-
-Handle* Owed::pop(std::size_t list, std::size_t most, const Handle* newest) noexcept {
-    List& oldest_first = oldest_first_[list];
-    for (Handle* h = oldest_first.front(); h != nullptr && count_[list] > most;) {
+    for (Handle* h = oldest_first_.front(); h != nullptr && count_ > most;) {
         Handle& handle = *h;
-        h = oldest_first.next(handle);
-        if (list_of(handle) != list) {
-            take_out(handle);
-            put(handle);  // that its RPC is responded to late has turned out since
+        h = oldest_first_.next(handle);
+        if (handle.registration_->late()) {
+            take_out(handle);  // as has turned out since
         } else if (&handle != newest && handle.stage() == Handle::Stage::received) {
             // Not what is being responded to, or has been and is on its way to remove().
             take_out(handle);

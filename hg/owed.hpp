@@ -2,7 +2,8 @@
 // Requests whose handles the program has given back, and that it has not responded to: it may do so
 // later, or it never will, which nobody can tell. Each keeps a handle; so there is a limit for all
 // of a context together, beyond which the origins of the oldest get an error. An RPC that was
-// responded to so late once has more room than one whose program may just have forgotten them.
+// responded to so late once has no such limit: its requests count as all that a program keeps does,
+// and those beyond are refused when they come.
 // Any thread; never under an NA context's lock.
 #pragma once
 
@@ -18,35 +19,31 @@ class Owed {
  public:
     // `limit`: of requests at a time.
     Owed(std::size_t limit, bool threaded) noexcept
-        : most_{std::clamp<std::size_t>(limit / 4, 1, kForgotten),
-                std::max<std::size_t>(limit / 2, 1)},
-          lock_(threaded) {}
+        : most_(std::clamp<std::size_t>(limit / 4, 1, kMost)), lock_(threaded) {}
 
     // The caller has a reference, and is the only one but for that of the answer. Answers what the
     // handle needs no more, for the caller to give back; null: nothing.
     [[nodiscard]] Block* add(Handle& handle) noexcept;
+    // It has been responded to.
+    void answered(Handle& handle) noexcept;
     // Its last reference is gone.
     void remove(Handle& handle) noexcept;
-    // Over a limit: the oldest that nobody is just now responding to, no longer in here, with a
+    // Over the limit: the oldest that nobody is just now responding to, no longer in here, with a
     // reference for the caller. Null: there is room, or they are all being responded to.
-    Handle* excess(const Handle& newest) noexcept;
+    Handle* excess(const Handle& newest) noexcept { return pop(most_, &newest); }
     // One that nobody is known to respond to, likewise. Null: there is none.
-    Handle* forgotten() noexcept;
+    Handle* forgotten() noexcept { return pop(0, nullptr); }
 
  private:
-    static constexpr std::size_t kForgotten = 1024;
-    static constexpr std::size_t kUnknown = 0;
-    static constexpr std::size_t kLate = 1;
-    static std::size_t list_of(const Handle& handle) noexcept;
+    static constexpr std::size_t kMost = 1024;
     using List = na::util::IntrusiveList<Handle, &Handle::owed_hook_>;
-    void put(Handle& handle) noexcept;
     void take_out(Handle& handle) noexcept;
-    Handle* pop(std::size_t list, std::size_t most, const Handle* newest) noexcept;
+    Handle* pop(std::size_t most, const Handle* newest) noexcept;
 
-    const std::size_t most_[2];
+    const std::size_t most_;
     na::util::OptionalLock lock_;  // guards what follows, and the handles' members for it
-    List oldest_first_[2];
-    std::size_t count_[2] = {};
+    List oldest_first_;
+    std::size_t count_ = 0;
 };
 
 }  // namespace hg

@@ -51,8 +51,7 @@ Port::Port(Context& context, bulk::Rail rail, std::unique_ptr<na::Context> na)
       na_(std::move(na)),
       budget_(static_cast<std::int32_t>(context.cls().options().post_init)),
       increment_(context.cls().options().post_incr),
-      limit_(static_cast<std::int32_t>(
-          std::max(context.cls().options().request_limit, context.cls().options().post_init))),
+      limit_(static_cast<std::int32_t>(context.cls().options().request_limit)),
       lock_(threaded_) {
     const na::Class& cls = na_->cls();
     for (const Lane lane : {Lane::unexpected, Lane::expected}) {

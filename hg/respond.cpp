@@ -162,6 +162,10 @@ void Handle::unref_answer_last() noexcept {
     if ((refs_.load(std::memory_order_relaxed) & kUserRefs) == 0) {
         responded_late();
     }
+    if (was_owed_.load(std::memory_order_relaxed)) {
+        // It may have to wait for its acknowledgement, and takes no other's place meanwhile.
+        info_.context->owed_.answered(*this);
+    }
     if (refs_.fetch_sub(kAnswerRef, std::memory_order_acq_rel) == kAnswerRef) {
         last_unref();
     }

@@ -288,10 +288,10 @@ HG_PUBLIC hg_return_t HG_Create(hg_context_t* context, hg_addr_t addr, hg_id_t i
  * and for nothing else; who still needs the input, or HG_Get_info, keeps the reference. The origin
  * waits until somebody responds. A program that will not calls HG_Respond_error, or HG_Destroy once
  * more, which ends the RPC with HG_OTHER_ERROR at its origin; so end the oldest of more than 1,024
- * requests (or a quarter of HG_REQUEST_LIMIT) of RPCs that were never responded to so late yet, of
- * the others of more than half of HG_REQUEST_LIMIT, and those of the former kind when the context
- * is destroyed. HG_Respond answers HG_BUSY for a request that has ended so, and its handle serves
- * another one when as many as half of HG_REQUEST_LIMIT have ended so after it, no sooner. When a
+ * requests (or a quarter of HG_REQUEST_LIMIT) of RPCs that were never responded to so late yet, and
+ * those when the context is destroyed. Others stay, and count for HG_REQUEST_LIMIT. HG_Respond
+ * answers HG_BUSY for a request that has ended so, and its handle serves another one when as many
+ * as half of HG_REQUEST_LIMIT (1,024 at least) have ended so after it, no sooner. When a
  * request ends so, data of other handles (HG_Set_data) may be released by the caller's thread.
  * Neither such requests nor one-way calls keep a context: have responding threads ended before it
  * is destroyed. HG_HANDLE_NULL: HG_SUCCESS. HG_INVALID_ARG: no reference was left to give, which is

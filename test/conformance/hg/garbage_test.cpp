@@ -110,8 +110,10 @@ TEST_CASE("each byte of a request's header is checked") {
         for (const hg_id_t id : {raw.target.empty, raw.target.echo}) {
             const Bytes good = request({.flags = flags, .cookie = 7, .id = id}, 40);
             for (std::size_t at = 0; at < good.size(); ++at) {
-                for (unsigned value = 0; value < 256;
-                     value += at < hg::wire::kRequestSize ? 5 * support::kSlow : 100) {
+                // Of the cookie, the id and the checksum one number is as good as another.
+                const bool number = at >= 4 && at != 16;
+                const unsigned step = number ? 51 : 5 * support::kSlow;
+                for (unsigned value = 0; value < 256; value += step) {
                     Bytes bad = good;
                     bad[at] = static_cast<std::byte>(value);
                     const bool context =

@@ -258,6 +258,112 @@ TEST_CASE(
     CHECK(pair.all_over());
 }
 
+TEST_CASE("an RPC that is responded to late keeps what it owes, and refuses what is beyond") {
+    constexpr std::size_t kLimit = 64;
+    const Setting limit("HG_REQUEST_LIMIT", "64");
+    Side::Settings few;
+    few.init.request_post_init = 16;
+    Owing pair(few);
+    pair.learn();
+    std::vector<std::unique_ptr<Call>> calls;
+    for (unsigned i = 0; i < 2 * kLimit; ++i) {
+        calls.push_back(std::make_unique<Call>(pair.a, pair.to_b, pair.a.echo));
+        Blob in = blob(i, 10);
+        REQUIRE(calls.back()->forward(in) == HG_SUCCESS);
+    }
+    const auto refused = [&] {
+        return static_cast<std::size_t>(std::count_if(
+            calls.begin(), calls.end(), [](const auto& call) { return call->done(); }));
+    };
+    REQUIRE(support::until([&] { return refused() == kLimit; }, [&] { pair.pump(); }));
+    REQUIRE(owed.size() == kLimit);
+    for (std::size_t i = 0; i < kLimit; ++i) {
+        Blob out = blob(numbers[i] + 1, 10);
+        CHECK(HG_Respond(owed[i], nullptr, nullptr, &out) == HG_SUCCESS);
+    }
+    std::size_t good = 0;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+        const hg_return_t ret = pair.wait(*calls[i]);
+        if (ret == HG_SUCCESS) {
+            CHECK(is_blob(calls[i]->out(), i + 1, 10, i + 1));
+            ++good;
+        } else {
+            CHECK(ret == HG_AGAIN);
+        }
+    }
+    CHECK(good == kLimit);
+    CHECK(pair.all_over());
+}
+
+TEST_CASE("late answers that nobody acknowledges end nobody else's request") {
+    constexpr unsigned kUnacked = 32;
+    const Setting limit("HG_REQUEST_LIMIT", "64");
+    Side::Settings few;
+    few.init.request_post_init = 64;
+    Owing pair(few);
+    pair.learn();
+    Side idle;
+    const Addr to(idle, pair.b.uri());
+    std::vector<std::unique_ptr<Call>> unacked;
+    Blob in = blob(1, 10);
+    for (unsigned i = 0; i < kUnacked; ++i) {
+        unacked.push_back(std::make_unique<Call>(idle, to, idle.echo));
+        REQUIRE(unacked.back()->forward(in) == HG_SUCCESS);
+    }
+    REQUIRE(support::until([&] { return owed.size() == kUnacked; }, [&] { pair.pump(); },
+                           [&] { idle.pump(); }));
+    Blob large = blob(1, 300'000);
+    for (hg_handle_t h : owed) {
+        REQUIRE(HG_Respond(h, nullptr, nullptr, &large) == HG_SUCCESS);
+    }
+    owed.clear();
+    const auto calls = pair.call(5);
+    pair.rounds();
+    Blob out = blob(2, 10);
+    for (hg_handle_t h : owed) {
+        CHECK(HG_Respond(h, nullptr, nullptr, &out) == HG_SUCCESS);
+    }
+    for (const auto& call : calls) {
+        CHECK(pair.wait(*call) == HG_SUCCESS);
+    }
+    for (const auto& call : unacked) {
+        REQUIRE(support::until([&] { return call->done(); }, [&] { pair.pump(); },
+                               [&] { idle.pump(); }));
+    }
+    CHECK(pair.all_over());
+}
+
+TEST_CASE("a limit that is smaller than what is posted is as large as that") {
+    constexpr unsigned kBurst = 400;  // of which a quarter of 512 is kept
+    constexpr unsigned kOthers = 60;
+    const Setting limit("HG_REQUEST_LIMIT", "64");
+    Side::Settings many;
+    many.init.request_post_init = 512;
+    Owing pair(many);
+    const auto burst = pair.call(kBurst);
+    const std::vector<hg_handle_t> first = std::exchange(owed, {});
+    const auto others = pair.call(kOthers);
+    // Those of the burst that were ended, and answered all the same, are nobody else's.
+    Blob out = blob(7, 10);
+    for (hg_handle_t h : first) {
+        const hg_return_t ret = HG_Respond(h, nullptr, nullptr, &out);
+        CHECK((ret == HG_SUCCESS || ret == HG_BUSY));
+    }
+    pair.rounds();
+    for (const auto& call : others) {
+        CHECK_FALSE(call->done());
+    }
+    for (hg_handle_t h : owed) {
+        (void)HG_Destroy(h);
+    }
+    for (const auto* calls : {&burst, &others}) {
+        for (const auto& call : *calls) {
+            (void)pair.wait(*call);
+        }
+    }
+    CHECK(pair.all_over());
+}
+
 TEST_CASE("large payloads are limited in all, too") {
     constexpr unsigned kCalls = 5;
     constexpr std::size_t kSize = 100'000;  // in a buffer of 128 KiB
