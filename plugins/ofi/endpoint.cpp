@@ -76,6 +76,9 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
     if (choice.provider->naming == Naming::text) {
         e->neighbour_name_ = source;
         close_parked(e->neighbour_name_);
+        // The provider would take over what a dead process has left, which survivors may still have
+        // mapped. (Once it is a neighbour's it is not looked at.)
+        remove_segment(std::string(source.substr(0, source.find('\0'))));
         e->neighbour_ = open_neighbour(e->neighbour_name_);
         if (e->neighbour_ == nullptr) {
             return Error{Status::addrinuse, "this process has an endpoint of that name"};
@@ -111,11 +114,18 @@ void Endpoint::give_up_name() noexcept {
 }
 
 Endpoint::~Endpoint() {
-    give_up_name();
-    if (leaves_name_ && segment_) {
-        const SegmentKeeper keeper(neighbour_name_.substr(0, neighbour_name_.find('\0')),
-                                   segment_.get());
-        ep_.reset();
+    if (neighbour_ != nullptr) {
+        close_neighbour(neighbour_name_, *neighbour_);
+    }
+    if (segment_) {
+        // The lock goes after the name: whoever takes that makes his segment under it.
+        const SegmentGate gate(SegmentGate::As::maker);
+        {
+            const SegmentKeeper keeper(neighbour_name_.substr(0, neighbour_name_.find('\0')),
+                                       segment_.get(), leaves_name_);
+            ep_.reset();
+        }
+        release_segment(segment_.get());
     }
 }
 
@@ -125,9 +135,6 @@ Error Endpoint::listen(const Choice& choice, std::string_view source) {
         return rc == 0 ? Error{Status::success, {}} : failure(rc, "listen");
     }
     const std::string name(source.substr(0, source.find('\0')));
-    // The provider would take over what a dead process has left, which survivors may still have
-    // mapped.
-    remove_segment(name);
     const SegmentGate gate(SegmentGate::As::maker);
     if (const int rc = fi_enable(ep_.get()); rc != 0) {
         return failure(rc, "listen");

@@ -185,14 +185,23 @@ void release_segment(int held) noexcept {
 }
 
 // A second name, since what has none any more cannot get one.
-SegmentKeeper::SegmentKeeper(const std::string& name, int held) noexcept {
+SegmentKeeper::SegmentKeeper(const std::string& name, int held, bool leaves) noexcept {
     try {
         path_ = path_of(name);
-        other_ = path_ + "~";
-        struct stat file {};
-        const std::string self = fmt::format("/proc/self/fd/{}", held);
+        other_ = fmt::format("{}~{}", path_, getpid());
+        struct stat ours {};
+        struct stat there {};
+        if (fstat(held, &ours) != 0) {
+            other_.clear();
+            return;
+        }
         unlink(other_.c_str());
-        if (fstat(held, &file) == 0 && mark(held, file) &&
+        const bool another = lstat(path_.c_str(), &there) == 0 && there.st_ino != ours.st_ino;
+        if (another && link(path_.c_str(), other_.c_str()) == 0) {
+            return;
+        }
+        const std::string self = fmt::format("/proc/self/fd/{}", held);
+        if (!another && leaves && mark(held, ours) &&
             linkat(AT_FDCWD, self.c_str(), AT_FDCWD, other_.c_str(), AT_SYMLINK_FOLLOW) == 0) {
             return;
         }

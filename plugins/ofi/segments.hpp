@@ -46,11 +46,12 @@ util::UniqueFd hold_segment(const std::string& name) noexcept;
 // Gives the lock up before the descriptor is closed.
 void release_segment(int held) noexcept;
 
-// Puts the name of a segment that we hold back when it ends, although the provider removes it
-// meanwhile: as if its process had been killed then.
+// Puts the name of a segment back when it ends, although the provider removes it meanwhile: that of
+// `held`, which is ours, if we leave it, as if its process had been killed then; or another one
+// that has come under its name.
 class SegmentKeeper {
  public:
-    SegmentKeeper(const std::string& name, int held) noexcept;
+    SegmentKeeper(const std::string& name, int held, bool leaves) noexcept;
     ~SegmentKeeper();
     SegmentKeeper(const SegmentKeeper&) = delete;
     SegmentKeeper& operator=(const SegmentKeeper&) = delete;

@@ -277,11 +277,11 @@ TEST_CASE("a segment may be left behind when its endpoint closes", "[ofi][segmen
     {
         na::util::UniqueFd held = hold_segment(name);
         REQUIRE(held);
-        const SegmentKeeper keeper(name, held.get());
+        const SegmentKeeper keeper(name, held.get(), true);
         unlink(path_of(name).c_str());  // the provider
     }
     CHECK(number_of(name) == file);
-    CHECK_FALSE(exists(name + "~"));
+    CHECK_FALSE(exists(name + "~" + std::to_string(getpid())));
     CHECK(owner_of(name).state == State::dead);
     // As those of the dead: not at once, and not for good.
     for (int i = 0; i < 100; ++i) {
@@ -298,13 +298,30 @@ TEST_CASE("a segment that is left behind takes nobody's name away", "[ofi][segme
     {
         na::util::UniqueFd held = hold_segment(name);
         REQUIRE(held);
-        const SegmentKeeper keeper(name, held.get());
+        const SegmentKeeper keeper(name, held.get(), true);
         unlink(path_of(name).c_str());
         REQUIRE(make_file(name));
         successor = number_of(name);
     }
     CHECK(number_of(name) == successor);
-    CHECK_FALSE(exists(name + "~"));
+    CHECK_FALSE(exists(name + "~" + std::to_string(getpid())));
+}
+
+TEST_CASE("who closes late does not remove what has come under his name", "[ofi][segments]") {
+    const bool leaves = GENERATE(false, true);
+    Files files;
+    const std::string name = files.make(fresh("late"));
+    na::util::UniqueFd held = hold_segment(name);
+    REQUIRE(held);
+    unlink(path_of(name).c_str());
+    REQUIRE(make_file(name));
+    const ino_t successor = number_of(name);
+    {
+        const SegmentKeeper keeper(name, held.get(), leaves);
+        unlink(path_of(name).c_str());  // the provider
+    }
+    CHECK(number_of(name) == successor);
+    CHECK_FALSE(exists(name + "~" + std::to_string(getpid())));
 }
 
 TEST_CASE("what is no segment of ours is left alone", "[ofi][segments]") {
