@@ -48,7 +48,8 @@ void Engine::forget_session(Link& link) noexcept {
     link.offer = link.their_offer = link.out_cookie = 0;
     link.gave_way = false;
     link.blocked_since = link.probe_end = link.next_probe = 0;
-    link.no_way_since = link.refused_since = 0;
+    link.no_way.end();
+    link.vacant.end();
     link.fading = false;
     link.probe.reset();
     link.answered = false;

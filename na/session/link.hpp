@@ -14,8 +14,13 @@
 #include "na/session/request.hpp"
 #include "na/util/fd.hpp"
 #include "na/util/intrusive_list.hpp"
+#include "na/util/spell.hpp"
 
 namespace na::session {
+
+// Of the time that a peer is given (liveness.cpp), how much counts between two looks.
+inline constexpr std::int64_t kLastWordsStep = 25'000'000;  // ns
+inline constexpr std::int64_t kOutageStep = 2'500'000'000;
 
 struct Link {
     enum class State : std::uint8_t { idle, greeting, up };
@@ -92,11 +97,11 @@ struct Link {
     std::int64_t call_interval = 0;  // between hellos
     std::int64_t blocked_since = 0;  // the transport does not get through; 0: it does
     std::int64_t next_probe = 0;
-    std::int64_t probe_end = 0;      // of the probe under way
-    std::int64_t no_way_since = 0;   // probes find no way there; 0: they did, or it was heard
-    std::int64_t refused_since = 0;  // nobody is there, by a probe, or (fading) by the library
-    util::UniqueFd probe;            // Traits::port_is_tcp: a connection attempt
-    bool answered = false;           // the last probe reached somebody
+    std::int64_t probe_end = 0;          // of the probe under way
+    util::Spell no_way{kOutageStep};     // probes find no way there
+    util::Spell vacant{kLastWordsStep};  // nobody is there, by a probe, or (fading) by the library
+    util::UniqueFd probe;                // Traits::port_is_tcp: a connection attempt
+    bool answered = false;               // the last probe reached somebody
 
     util::ListHook work;     // something is to be done in the next progress()
     util::ListHook watched;  // the peer's death matters

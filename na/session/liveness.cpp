@@ -42,14 +42,6 @@ bool says_no_way(int error) noexcept {
     return error == EHOSTUNREACH || error == ENETUNREACH || error == EHOSTDOWN || error == ENETDOWN;
 }
 
-// Notes when it began, if it has not yet.
-bool lasts(std::int64_t& since, std::int64_t now, std::int64_t time) noexcept {
-    if (since == 0) {
-        since = now;
-    }
-    return now - since >= time;
-}
-
 }  // namespace
 
 void Engine::watch(Link& link) noexcept {
@@ -98,8 +90,11 @@ void Engine::look_around(std::int64_t now) {
         Link* next = watched_.next(*link);
         if (link->heard == 0) {
             link->heard = now;
-            link->no_way_since = 0;
-            link->refused_since = link->fading ? now : 0;
+            link->no_way.end();
+            link->vacant.end();
+            if (link->fading) {
+                link->vacant.begin(now);
+            }
             link->audited = false;
             if (link->state == Link::State::up) {
                 link->probe.reset();  // what it would tell is known
@@ -137,13 +132,13 @@ void Engine::audit_some() noexcept {
 void Engine::fade(Link& link) noexcept {
     if (!link.fading) {
         link.fading = true;
-        link.refused_since = now_ns();
+        link.vacant.begin(now_ns());
         watch(link);
     }
 }
 
 void Engine::check_link(Link& link, std::int64_t now) {
-    if (gone(link) || (link.fading && lasts(link.refused_since, now, kLastWords))) {
+    if (gone(link) || (link.fading && link.vacant.lasts(now, kLastWords))) {
         lost(link, Status::hostunreach);
         return;
     }
@@ -219,12 +214,13 @@ bool Engine::means_gone(Link& link, int error, std::int64_t now) {
     link.answered = error == 0;
     bool gone = false;
     if (error == 0) {
-        link.no_way_since = link.refused_since = 0;
+        link.no_way.end();
+        link.vacant.end();
     } else if (says_gone(error)) {
-        gone = link.state != Link::State::up || lasts(link.refused_since, now, kLastWords);
-        link.next_probe = std::min(link.next_probe, now + kLastWords / 4);
+        gone = link.state != Link::State::up || link.vacant.lasts(now, kLastWords);
+        link.next_probe = std::min(link.next_probe, now + kLastWordsStep);
     } else if (says_no_way(error)) {
-        gone = link.state != Link::State::up || lasts(link.no_way_since, now, kOutage);
+        gone = link.state != Link::State::up || link.no_way.lasts(now, kOutage);
     }
     if (gone) {
         NA_LOG_INFO(addr, "nobody is at {}: {}", link.address.text(), std::strerror(error));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <thread>
 
 #include <poll.h>
 
@@ -21,6 +22,7 @@ constexpr std::size_t kMaxPiece = std::size_t{1} << 30;
 constexpr std::int64_t kSettle = 50'000'000;          // ns: how long closing waits for connections
 constexpr std::int64_t kConnectionLook = 20'000'000;  // ns: rxm looks at them every 10 ms
 constexpr std::int64_t kFarewell = 20'000'000;  // ns: how long closing waits for what is under way
+constexpr std::int64_t kFarewellStep = 1'000'000;
 
 session::Traits traits_of(const Provider& provider, const Endpoint& endpoint) noexcept {
     return {.port_is_tcp = provider.probe == Probe::tcp,
@@ -74,8 +76,8 @@ std::unique_ptr<session::Link> Context::make_link(session::Address address, std:
 
 // Waits for what is under way, not longer than the goodbyes take: what the core had it has ended.
 void Context::see_off() noexcept {
-    for (const std::int64_t end = session::now_ns() + kFarewell;
-         under_way_ != 0 && session::now_ns() < end;) {
+    for (util::Spell waits(kFarewellStep);
+         under_way_ != 0 && !waits.lasts(session::now_ns(), kFarewell);) {
         fi_cq_data_entry entries[kBatch];
         const ssize_t n = fi_cq_read(endpoint_->cq(), entries, kBatch);
         if (n == -FI_EAVAIL) {
@@ -88,6 +90,9 @@ void Context::see_off() noexcept {
         for (ssize_t i = 0; i < n; ++i) {
             auto* token = static_cast<Token*>(entries[i].op_context);
             under_way_ -= token != nullptr && token->what == Token::What::request ? 1 : 0;
+        }
+        if (n <= 0) {
+            std::this_thread::yield();  // to a thread of the provider's, perhaps
         }
     }
 }

@@ -121,7 +121,7 @@ class Context final : public session::Engine {
 
     std::size_t under_way_ = 0;
     std::size_t debts_ = 0;  // requests under way with peers that were left
-    std::int64_t debts_since_ = 0;
+    util::Spell in_debt_{session::kLastWordsStep};
     bool said_blocked_ = false;
 
     struct {

@@ -103,7 +103,7 @@ void Context::leave(session::Link& left) noexcept {
             owes.debtor = link.addr;
             ++link.owed;
             ++debts_;
-            debts_since_ = 0;
+            in_debt_.end();
         }
     }
     const std::size_t owed = std::exchange(link.owed, 0);

@@ -95,10 +95,7 @@ std::optional<Posted> Context::blocked_by_debts(Link& link) noexcept {
     if (domain_.provider().forgets_peers) {
         return std::nullopt;
     }
-    if (debts_since_ == 0) {
-        debts_since_ = session::now_ns();
-    }
-    if (session::now_ns() - debts_since_ < kLastWords) {
+    if (!in_debt_.lasts(session::now_ns(), kLastWords)) {
         return again(link);
     }
     if (!std::exchange(said_blocked_, true)) {

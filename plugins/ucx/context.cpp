@@ -11,12 +11,14 @@
 #include <sys/resource.h>
 
 #include "na/util/log.hpp"
+#include "na/util/spell.hpp"
 #include "plugins/ucx/transports.hpp"
 
 namespace na::ucx {
 namespace {
 
-constexpr std::int64_t kFarewell = 20'000'000;     // ns: how long closing waits for what is sent
+constexpr std::int64_t kFarewell = 20'000'000;  // ns: how long closing waits for what is sent
+constexpr std::int64_t kFarewellStep = 1'000'000;
 constexpr std::int64_t kCloseLimit = 500'000'000;  // ns: and for UCX to close endpoints
 constexpr unsigned kLastWords = 256;           // polls for what a process has sent before it ended
 constexpr std::int64_t kFdInterval = 200'000;  // ns
@@ -184,8 +186,8 @@ void Context::see_off() noexcept {
             return ucp_request_check_status(r) == UCS_INPROGRESS;
         });
     };
-    for (const std::int64_t end = session::now_ns() + kFarewell;
-         under_way() && session::now_ns() < end;) {
+    for (util::Spell waits(kFarewellStep);
+         under_way() && !waits.lasts(session::now_ns(), kFarewell);) {
         ucp_worker_progress(worker_.get());
     }
     for (ucs_status_ptr_t r : flushes) {

@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "na/util/fd.hpp"
+#include "na/util/spell.hpp"
 #include "unit/session/net.hpp"
 
 using namespace session_test;
@@ -226,11 +227,28 @@ TEST_CASE("what a peer said last comes before the news that nobody is at its por
     a.await(waits, b);
     a->loses = [](const Header&) { return true; };
     const na::session::Link& link = *a->links().begin()->second;
-    REQUIRE(settle([&] { return !a.lost.empty() || link.refused_since != 0; }, a));
+    REQUIRE(settle([&] { return !a.lost.empty() || link.vacant.on(); }, a));
     CHECK(a.lost.empty());
     REQUIRE(meet(b, a));  // what it said last
     CHECK(a.lost.empty());
     REQUIRE(settle([&] { return !a.lost.empty(); }, a));
+}
+
+TEST_CASE("a process that did not run has not waited") {
+    na::util::Spell spell(std::int64_t{25});
+    CHECK_FALSE(spell.lasts(1000, 100));  // the first look begins it
+    for (std::int64_t now = 2000; now < 5000; now += 1000) {
+        CHECK_FALSE(spell.lasts(now, 100));
+    }
+    CHECK(spell.lasts(5000, 100));
+    spell.end();
+    CHECK_FALSE(spell.on());
+    CHECK_FALSE(spell.lasts(6000, 100));
+    spell.begin(6000);
+    for (std::int64_t now = 6010; now < 6100; now += 10) {
+        CHECK_FALSE(spell.lasts(now, 100));
+    }
+    CHECK(spell.lasts(6100, 100));
 }
 
 // What a connection to a broadcast address ends with: ENETUNREACH.
