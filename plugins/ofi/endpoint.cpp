@@ -139,6 +139,7 @@ Error Endpoint::listen(const Choice& choice, std::string_view source) {
     if (const int rc = fi_enable(ep_.get()); rc != 0) {
         return failure(rc, "listen");
     }
+    has_name(neighbour_name_);
     segment_ = hold_segment(name);
     if (!segment_) {
         const int error = errno;

@@ -66,6 +66,7 @@ class Endpoint {
     // The same: for others it closes now.
     void give_up_name() noexcept;
     const std::string& known_as() const noexcept { return neighbour_name_; }  // with its NUL
+    const Neighbour* as_neighbour() const noexcept { return neighbour_.get(); }
 
     // Gives a buffer to the provider, or again. again: later.
     Status post(ReceiveBuffer& buffer) noexcept;

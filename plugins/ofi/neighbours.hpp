@@ -13,8 +13,9 @@
 namespace na::ofi {
 
 struct Neighbour {
-    std::shared_mutex mutex;  // shared: a post is under way; exclusive: the endpoint closes
-    bool closed = false;      // guarded by the mutex
+    std::shared_mutex mutex;      // shared: a post is under way; exclusive: the endpoint closes
+    bool closed = false;          // guarded by the mutex
+    bool another_had_it = false;  // the name, before, in this process
 };
 
 // Keeps it from closing for a moment. Null: nothing to keep.
@@ -41,6 +42,8 @@ class HoldOpen {
 // The endpoint opens: others may find it. Its owner closes it with close_neighbour(). Null: there
 // is one of that name.
 std::shared_ptr<Neighbour> open_neighbour(const std::string& name);
+// The provider knows it by that name from now on.
+void has_name(const std::string& name);
 // Null: no such endpoint in this process.
 std::shared_ptr<Neighbour> find_neighbour(const std::string& name);
 // Before the provider's endpoint is closed; waits for posts under way.

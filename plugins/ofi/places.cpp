@@ -34,6 +34,9 @@ ssize_t Context::reach(Link& link) noexcept {
         const std::string bytes = link.address.raw(link.target);
         if (link.address.naming() == session::Naming::text) {
             link.neighbour = find_neighbour(bytes);
+            if (!may_meet(link)) {
+                return -FI_EHOSTUNREACH;
+            }
         }
         if (domain_.provider().probe == Probe::process) {
             return reach_segment(link, bytes);
@@ -46,6 +49,21 @@ ssize_t Context::reach(Link& link) noexcept {
     } catch (const std::bad_alloc&) {
     }
     return -FI_EHOSTUNREACH;
+}
+
+// See Provider::forgets_names: of either, as each looks for the other.
+bool Context::may_meet(const Link& link) const noexcept {
+    const Neighbour* own = endpoint_->as_neighbour();
+    if (domain_.provider().forgets_names || link.neighbour == nullptr ||
+        !(link.neighbour->another_had_it || (own != nullptr && own->another_had_it))) {
+        return true;
+    }
+    NA_LOG_ERROR(addr,
+                 "cannot reach {} of this process: it, or this endpoint, has a name that another "
+                 "one had here, which libfabric's {} would take it for; choose names that are new, "
+                 "or none",
+                 link.address.text(), domain_.provider().fabric);
+    return false;
 }
 
 // shm of libfabric 1.17 takes any name, and crashes at the first post if it found no segment.

@@ -94,6 +94,7 @@ constexpr Provider kProviders[] = {
         .forgets_peers = false,
         // It writes into their segment when it removes them, mapped or not.
         .forgets_closed_neighbours = false,
+        .forgets_names = false,  // as far as can be read
     },
     {
         .protocol = "shm",
@@ -103,6 +104,7 @@ constexpr Provider kProviders[] = {
         .wait_fd = false,
         .rma_errors = false,
         .forgets_peers = false,
+        .forgets_names = false,
     },
     {
         .protocol = "sockets",

@@ -43,6 +43,36 @@ Status ask(Side& side, const na::Address& peer) {
     return how;
 }
 
+// Sends something to a side of this process.
+Status tell(Side& from, Side& to) {
+    const na::Buffer out = from.domain.make_buffer(8).value();
+    const na::Buffer in = to.domain.make_buffer(8).value();
+    na::Operation send(from.context), receive(to.context);
+    Status how = Status::success;
+    bool sent = false, received = false;
+    to.context.recv_unexpected(receive, in, [&](Status, const na::Message&) { received = true; })
+        .value();
+    const auto posted = from.context.send_unexpected(
+        send, from.domain.lookup(to.domain.uri()).value(), 1, out.first(1), [&](Status s) {
+            how = s;
+            sent = true;
+        });
+    if (posted) {
+        REQUIRE(until([&] { return sent && (received || !ok(how)); },
+                      [&] {
+                          from.pump();
+                          to.pump();
+                      }));
+    } else {
+        how = posted.status();
+    }
+    if (!received) {
+        to.context.cancel(receive);
+        REQUIRE(until([&] { return received; }, [&] { to.pump(); }));
+    }
+    return how;
+}
+
 // Answers `questions`, and closes when the other party comes to the barrier.
 void answer(Link& link, const std::string& info, int questions) {
     Side side(info);
@@ -151,6 +181,25 @@ TEST_CASE("who is not there gets no place in shm", "[ofi][places]") {
     REQUIRE(listened().size() == 1);
     CHECK(ask(side, side.domain.lookup("ofi+shm://nobody-at-all").value()) == Status::hostunreach);
     CHECK(listened()[0]->inserted == 0);
+}
+
+TEST_CASE("an endpoint under a name that this process had before is not taken for the former one",
+          "[ofi][places]") {
+    if (!can_open("ofi+shm")) {
+        support::skip("ofi+shm cannot be opened here");
+        return;
+    }
+    const std::string name = "ofi+shm://again-" + std::to_string(getpid());
+    const auto tell_each_other = [&](Status status) {
+        Side named(name);
+        Side other("ofi+shm");
+        CHECK(tell(named, named) == status);
+        CHECK(tell(other, named) == status);
+        CHECK(tell(named, other) == status);
+    };
+    tell_each_other(Status::success);
+    // libfabric would write to memory that is another's by now.
+    tell_each_other(Status::hostunreach);
 }
 
 TEST_CASE("an endpoint of the same process", "[ofi][places]") {
