@@ -26,6 +26,8 @@ constexpr std::int64_t kPatience = 40 * kMs;        // of "try again", before th
 constexpr std::int64_t kSilence = 400 * kMs;        // with a check unanswered, before a probe
 constexpr std::int64_t kProbe = 1000 * kMs;         // between probes
 constexpr std::int64_t kProbeLimit = 10'000 * kMs;  // an attempt that nobody answers
+// One that begins then: the kernel's next try of the former may have been far off.
+constexpr std::int64_t kLastProbe = 2000 * kMs;
 constexpr std::int64_t kOutage = 10'000 * kMs;      // without a way to a peer that was there
 // Between the news that nobody is there any more and the end of the session: what the peer said
 // last may be here already, unread, or not handed over yet by a thread of the library.
@@ -138,7 +140,12 @@ void Engine::fade(Link& link) noexcept {
 }
 
 void Engine::check_link(Link& link, std::int64_t now) {
-    if (gone(link) || (link.fading && link.vacant.lasts(now, kLastWords))) {
+    // Counted at each look, however long the probes take that tell of them.
+    if (link.no_way.on()) {
+        link.no_way.lasts(now, kOutage);
+    }
+    const bool silent = link.vacant.on() && link.vacant.lasts(now, kLastWords);
+    if (gone(link) || (link.fading && silent)) {
         lost(link, Status::hostunreach);
         return;
     }
@@ -168,7 +175,7 @@ void Engine::check_link(Link& link, std::int64_t now) {
 int Engine::begin_probe(Link& link, std::int64_t now) {
     ++stats_.probes;
     link.next_probe = now + kProbe;
-    link.probe_end = now + kProbeLimit;
+    link.probe_end = now + (link.vacant.on() ? kLastProbe : kProbeLimit);
     link.answered = false;
     const std::string bytes = link.address.raw(link.target);
     const auto* address = reinterpret_cast<const sockaddr*>(bytes.data());

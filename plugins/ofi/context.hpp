@@ -61,7 +61,7 @@ class Context final : public session::Engine {
     // places.cpp
     ssize_t reach(Link& link) noexcept;
     ssize_t reach_segment(Link& link, const std::string& bytes);
-    bool may_meet(const Link& link) const noexcept;
+    ssize_t meet(Link& link, const HoldOpen& hold) const noexcept;
     void leave(session::Link& link) noexcept override;
     void pay(Request& r) noexcept;
     void look_at_retired() noexcept;

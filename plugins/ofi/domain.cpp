@@ -12,6 +12,7 @@
 #include "plugins/ofi/context.hpp"
 #include "plugins/ofi/rma.hpp"
 #include "plugins/ofi/segments.hpp"
+#include "plugins/ofi/spots.hpp"
 
 namespace na::ofi {
 namespace {
@@ -42,10 +43,23 @@ Domain::Domain(const plugin::OpenSpec& spec, Choice choice)
     }
 }
 
+// Of names that were made up.
+void Domain::forget_spots() const noexcept {
+    try {
+        for (std::size_t id = 0; id < local_.contexts; ++id) {
+            forget_spot(local_.address.raw(static_cast<std::uint8_t>(id)).c_str());
+        }
+    } catch (const std::bad_alloc&) {
+    }
+}
+
 // Some may have died before anything was heard of them.
 Domain::~Domain() {
     if (provider().probe == Probe::process) {
         remove_stale_segments(kLastLook);
+        if (choice_.name.empty()) {
+            forget_spots();
+        }
     }
 }
 

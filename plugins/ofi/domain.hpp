@@ -41,6 +41,7 @@ class Domain final : public session::Domain {
     Error open_endpoints(const plugin::OpenSpec& spec);
     Error open_in_row();
     Error open_named();
+    void forget_spots() const noexcept;
     Result<Address> open_all();
     EndpointSpec endpoint_spec() const noexcept;
     std::string source_of(std::uint8_t id, std::uint16_t port) const;

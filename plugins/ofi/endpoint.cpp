@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 
 #include <fmt/format.h>
 #include <rdma/fi_cm.h>
@@ -10,6 +11,7 @@
 #include "na/session/wire.hpp"
 #include "plugins/ofi/parked.hpp"
 #include "plugins/ofi/segments.hpp"
+#include "plugins/ofi/spots.hpp"
 
 namespace na::ofi {
 namespace {
@@ -120,10 +122,13 @@ Endpoint::~Endpoint() {
     if (segment_) {
         // The lock goes after the name: whoever takes that makes his segment under it.
         const SegmentGate gate(SegmentGate::As::maker);
+        const std::string name = neighbour_name_.substr(0, neighbour_name_.find('\0'));
         {
-            const SegmentKeeper keeper(neighbour_name_.substr(0, neighbour_name_.find('\0')),
-                                       segment_.get(), leaves_name_);
+            const SegmentKeeper keeper(name, segment_.get(), leaves_name_);
             ep_.reset();
+            if (!hidden_) {
+                leave_spot(name);
+            }
         }
         release_segment(segment_.get());
     }
@@ -136,11 +141,13 @@ Error Endpoint::listen(const Choice& choice, std::string_view source) {
     }
     const std::string name(source.substr(0, source.find('\0')));
     const SegmentGate gate(SegmentGate::As::maker);
+    const std::unique_lock guard(neighbour_->mutex);
     if (const int rc = fi_enable(ep_.get()); rc != 0) {
         return failure(rc, "listen");
     }
-    has_name(neighbour_name_);
     segment_ = hold_segment(name);
+    hidden_ = !choice.provider->forgets_names && !take_spot(name, segment_.get());
+    neighbour_->state = hidden_ ? Neighbour::State::hidden : Neighbour::State::open;
     if (!segment_) {
         const int error = errno;
         // That of libfabric 1.11 gives other names to all endpoints of a domain but the first.

@@ -66,7 +66,7 @@ class Endpoint {
     // The same: for others it closes now.
     void give_up_name() noexcept;
     const std::string& known_as() const noexcept { return neighbour_name_; }  // with its NUL
-    const Neighbour* as_neighbour() const noexcept { return neighbour_.get(); }
+    bool hidden() const noexcept { return hidden_; }  // from others of this process
 
     // Gives a buffer to the provider, or again. again: later.
     Status post(ReceiveBuffer& buffer) noexcept;
@@ -98,6 +98,7 @@ class Endpoint {
     FabricEp ep_;  // closed first
     int queue_fd_ = -1;
     bool leaves_name_ = false;
+    bool hidden_ = false;
     std::string neighbour_name_;
     std::shared_ptr<Neighbour> neighbour_;
 };

@@ -3,7 +3,6 @@
 
 #include <mutex>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace na::ofi {
 namespace {
@@ -11,7 +10,6 @@ namespace {
 struct Table {
     std::mutex mutex;
     std::unordered_map<std::string, std::shared_ptr<Neighbour>> open;
-    std::unordered_set<std::string> names;  // that there have been; the provider keeps them, too
 };
 
 Table& table() {
@@ -23,18 +21,8 @@ Table& table() {
 
 std::shared_ptr<Neighbour> open_neighbour(const std::string& name) {
     auto made = std::make_shared<Neighbour>();
-    Table& t = table();
-    const std::lock_guard guard(t.mutex);
-    if (!t.open.try_emplace(name, made).second) {
-        return nullptr;
-    }
-    made->another_had_it = t.names.contains(name);
-    return made;
-}
-
-void has_name(const std::string& name) {
     const std::lock_guard guard(table().mutex);
-    table().names.insert(name);
+    return table().open.try_emplace(name, made).second ? made : nullptr;
 }
 
 std::shared_ptr<Neighbour> find_neighbour(const std::string& name) {
@@ -52,7 +40,7 @@ void close_neighbour(const std::string& name, Neighbour& neighbour) {
         }
     }
     const std::unique_lock guard(neighbour.mutex);
-    neighbour.closed = true;
+    neighbour.state = Neighbour::State::closed;
 }
 
 }  // namespace na::ofi

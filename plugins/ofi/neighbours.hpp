@@ -13,12 +13,17 @@
 namespace na::ofi {
 
 struct Neighbour {
-    std::shared_mutex mutex;      // shared: a post is under way; exclusive: the endpoint closes
-    bool closed = false;          // guarded by the mutex
-    bool another_had_it = false;  // the name, before, in this process
+    enum class State {
+        opening,
+        open,
+        hidden,  // the provider would take something else for it: see spots.hpp
+        closed,
+    };
+    std::shared_mutex mutex;  // shared: it is posted to, or sought; exclusive: it opens, or closes
+    State state = State::opening;  // guarded by the mutex
 };
 
-// Keeps it from closing for a moment. Null: nothing to keep.
+// Keeps it as it is for a moment. Null: nothing to keep.
 class HoldOpen {
  public:
     explicit HoldOpen(Neighbour* neighbour) noexcept : neighbour_(neighbour) {
@@ -33,7 +38,10 @@ class HoldOpen {
             neighbour_->mutex.unlock_shared();
         }
     }
-    bool closed() const noexcept { return neighbour_ != nullptr && neighbour_->closed; }
+    bool closed() const noexcept { return is(Neighbour::State::closed); }
+    bool is(Neighbour::State state) const noexcept {
+        return neighbour_ != nullptr && neighbour_->state == state;
+    }
 
  private:
     Neighbour* const neighbour_;
@@ -42,8 +50,6 @@ class HoldOpen {
 // The endpoint opens: others may find it. Its owner closes it with close_neighbour(). Null: there
 // is one of that name.
 std::shared_ptr<Neighbour> open_neighbour(const std::string& name);
-// The provider knows it by that name from now on.
-void has_name(const std::string& name);
 // Null: no such endpoint in this process.
 std::shared_ptr<Neighbour> find_neighbour(const std::string& name);
 // Before the provider's endpoint is closed; waits for posts under way.

@@ -34,9 +34,6 @@ ssize_t Context::reach(Link& link) noexcept {
         const std::string bytes = link.address.raw(link.target);
         if (link.address.naming() == session::Naming::text) {
             link.neighbour = find_neighbour(bytes);
-            if (!may_meet(link)) {
-                return -FI_EHOSTUNREACH;
-            }
         }
         if (domain_.provider().probe == Probe::process) {
             return reach_segment(link, bytes);
@@ -51,24 +48,33 @@ ssize_t Context::reach(Link& link) noexcept {
     return -FI_EHOSTUNREACH;
 }
 
-// See Provider::forgets_names: of either, as each looks for the other.
-bool Context::may_meet(const Link& link) const noexcept {
-    const Neighbour* own = endpoint_->as_neighbour();
-    if (domain_.provider().forgets_names || link.neighbour == nullptr ||
-        !(link.neighbour->another_had_it || (own != nullptr && own->another_had_it))) {
-        return true;
+// Whether this endpoint and that of the link, of one process, find each other: either looks for the
+// other.
+ssize_t Context::meet(Link& link, const HoldOpen& hold) const noexcept {
+    if (hold.is(Neighbour::State::opening)) {
+        return -FI_EAGAIN;
     }
-    NA_LOG_ERROR(addr,
-                 "cannot reach {} of this process: it, or this endpoint, has a name that another "
-                 "one had here, which libfabric's {} would take it for; choose names that are new, "
-                 "or none",
-                 link.address.text(), domain_.provider().fabric);
-    return false;
+    if (hold.closed()) {
+        return -FI_EHOSTUNREACH;
+    }
+    if (link.neighbour != nullptr && (endpoint_->hidden() || hold.is(Neighbour::State::hidden))) {
+        NA_LOG_ERROR(addr,
+                     "cannot reach {} of this process: it, or this endpoint, has the name of one "
+                     "that closed here, whose spot in memory is taken, and libfabric's {} would "
+                     "look for it there; choose names that are new, or none",
+                     link.address.text(), domain_.provider().fabric);
+        return -FI_EHOSTUNREACH;
+    }
+    return 0;
 }
 
 // shm of libfabric 1.17 takes any name, and crashes at the first post if it found no segment.
 ssize_t Context::reach_segment(Link& link, const std::string& bytes) {
     const std::string name = bytes.substr(0, bytes.find('\0'));
+    const HoldOpen hold(link.neighbour.get());
+    if (const ssize_t rc = meet(link, hold); rc != 0) {
+        return rc;
+    }
     const SegmentOwner owner = segment_owner(name);
     if (owner.state != SegmentOwner::State::alive) {
         return -FI_EHOSTUNREACH;

@@ -200,7 +200,7 @@ def host_gone(network):
         since = time.monotonic()
         b.power_off()
         client.tell(f"ended {lost}")
-        codes = client.hear(60).split()[2:]
+        codes = client.hear(30).split()[2:]
         print(f"    {kind}: {len(codes)} operations ended after {time.monotonic() - since:.1f} s")
         require(set(codes) == {"HG_HOSTUNREACH"}, f"{kind}: {sorted(set(codes))}")
         progresses(client, kept)

@@ -4,8 +4,12 @@
 // The transport is a real one; spies.hpp listens to what is asked of its address vectors.
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include <sys/mman.h>
 
 #include "spies.hpp"
 #include "support/options.hpp"
@@ -42,6 +46,23 @@ Status ask(Side& side, const na::Address& peer) {
     REQUIRE(side.context.run_until([&] { return sent && answered; }, 60s));
     return how;
 }
+
+// What takes the place of a segment if it can.
+class Filler {
+ public:
+    Filler() { REQUIRE(at_ != MAP_FAILED); }
+    Filler(Filler&& other) noexcept : at_(std::exchange(other.at_, MAP_FAILED)) {}
+    Filler& operator=(Filler&&) = delete;
+    ~Filler() {
+        if (at_ != MAP_FAILED) {
+            munmap(at_, kSize);
+        }
+    }
+
+ private:
+    static constexpr std::size_t kSize = std::size_t{64} << 10;
+    void* at_ = mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+};
 
 // Sends something to a side of this process.
 Status tell(Side& from, Side& to) {
@@ -183,23 +204,60 @@ TEST_CASE("who is not there gets no place in shm", "[ofi][places]") {
     CHECK(listened()[0]->inserted == 0);
 }
 
+// libfabric finds it where the former one was mapped.
 TEST_CASE("an endpoint under a name that this process had before is not taken for the former one",
           "[ofi][places]") {
     if (!can_open("ofi+shm")) {
         support::skip("ofi+shm cannot be opened here");
         return;
     }
-    const std::string name = "ofi+shm://again-" + std::to_string(getpid());
-    const auto tell_each_other = [&](Status status) {
-        Side named(name);
+    const auto tell_each_other = [&](Side& named, Status status) {
         Side other("ofi+shm");
         CHECK(tell(named, named) == status);
         CHECK(tell(other, named) == status);
         CHECK(tell(named, other) == status);
     };
-    tell_each_other(Status::success);
-    // libfabric would write to memory that is another's by now.
-    tell_each_other(Status::hostunreach);
+    const std::string name = "ofi+shm://again-" + std::to_string(getpid());
+    SECTION("a class under the same name") {
+        std::vector<Filler> others;  // memory of others, which comes where there is room
+        for (int i = 0; i < 4; ++i) {
+            {
+                Side named(name);
+                tell_each_other(named, Status::success);
+            }
+            others.resize(others.size() + 64);
+        }
+    }
+    SECTION("a context that is opened again") {
+        Side named("ofi+shm");
+        std::vector<Filler> others;
+        for (int i = 0; i < 4; ++i) {
+            tell_each_other(named, Status::success);
+            named.context = na::Context();
+            others.resize(others.size() + 64);
+            named.context = named.domain.open_context().value();
+        }
+    }
+    SECTION("where its spot was lost") {
+        if (!SpotSpy::possible()) {
+            support::skip("mmap() is the sanitizer's");
+            return;
+        }
+        const std::string other = name + "-lost";
+        std::optional<SpotSpy> takes_it(std::in_place);
+        {
+            Side named(other);
+            tell_each_other(named, Status::success);
+        }
+        {
+            const std::vector<Filler> others(64);
+            Side named(other);
+            tell_each_other(named, Status::hostunreach);
+        }
+        takes_it.reset();
+        Side named(other);
+        tell_each_other(named, Status::success);
+    }
 }
 
 TEST_CASE("an endpoint of the same process", "[ofi][places]") {

@@ -266,7 +266,7 @@ TEST_CASE("a process does not lose its segments by looking at them", "[ofi][segm
     other.link().put("look");
     CHECK(other.join().empty());
     close_neighbour(as_fabric, *neighbour);
-    CHECK(neighbour->closed);
+    CHECK(neighbour->state == Neighbour::State::closed);
     CHECK(find_neighbour(as_fabric) == nullptr);
 }
 

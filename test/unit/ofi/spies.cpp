@@ -6,7 +6,10 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -48,6 +51,7 @@ bool can_open(const std::string& protocol) {
 namespace {
 
 GateSpy* gate_spy = nullptr;
+int spot_spies = 0;
 
 bool is_gate(int fd) {
     struct stat it {};
@@ -64,6 +68,14 @@ GateSpy::GateSpy(Answer answer_) : answer(std::move(answer_)) {
 
 GateSpy::~GateSpy() {
     gate_spy = nullptr;
+}
+
+SpotSpy::SpotSpy() {
+    ++spot_spies;
+}
+
+SpotSpy::~SpotSpy() {
+    --spot_spies;
 }
 
 namespace {
@@ -295,3 +307,23 @@ extern "C" int flock(int fd, int operation) noexcept {
     }
     return real(fd, operation);
 }
+
+// Not beneath a sanitizer, which has to see what is mapped.
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+extern "C" void* mmap(void* at, std::size_t size, int access, int flags, int fd,
+                      off_t offset) noexcept {
+    if (spot_spies != 0 && (flags & MAP_FIXED_NOREPLACE) == MAP_FIXED_NOREPLACE) {
+        errno = EEXIST;
+        return MAP_FAILED;
+    }
+    return reinterpret_cast<void*>(syscall(SYS_mmap, at, size, access, flags, fd, offset));
+}
+
+bool SpotSpy::possible() {
+    return true;
+}
+#else
+bool SpotSpy::possible() {
+    return false;
+}
+#endif

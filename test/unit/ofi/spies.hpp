@@ -44,6 +44,16 @@ struct GateSpy {
     std::vector<std::chrono::steady_clock::time_point> tries;
 };
 
+// As long as it is there another thread is quicker, always, to map something where the transport
+// has just had something unmapped.
+struct SpotSpy {
+    static bool possible();
+    SpotSpy();
+    ~SpotSpy();
+    SpotSpy(const SpotSpy&) = delete;
+    SpotSpy& operator=(const SpotSpy&) = delete;
+};
+
 struct Side {
     explicit Side(const std::string& info)
         : domain(na::Domain::listen(info).value()), context(domain.open_context().value()) {}
