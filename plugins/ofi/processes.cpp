@@ -83,7 +83,7 @@ bool Context::gone(session::Link& with) noexcept {
 
 // What a process that is no more has left of shared memory.
 void Context::remove_left(const Link& link) noexcept {
-    remove_segments(link.address.name());
+    mourn(link.address.name());
 }
 
 }  // namespace na::ofi

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plugins/ofi/segments.hpp"
 
+#include <array>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <csignal>
 #include <ctime>
+#include <functional>
+#include <iterator>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -88,25 +95,6 @@ bool mourned(int fd, const struct stat& file, std::chrono::milliseconds mourning
     return since < since.zero() || since >= mourning;  // the clock may have been set
 }
 
-// In the gate, as a judge.
-void remove_if_dead(std::string_view name, std::chrono::milliseconds mourning = {},
-                    bool own = false) {
-    if (is_ours(name)) {
-        return;
-    }
-    const std::string path = path_of(name);
-    const util::UniqueFd fd = open_segment(path, O_RDONLY);
-    struct stat file {};
-    if (!fd || fstat(fd.get(), &file) != 0 || !S_ISREG(file.st_mode) || file.st_uid != geteuid() ||
-        owner_of(fd.get()).state != SegmentOwner::State::dead ||
-        !mourned(fd.get(), file, mourning, own)) {
-        return;
-    }
-    if (unlink(path.c_str()) == 0) {
-        NA_LOG_INFO(cls, "removed {}: its process is dead", path);
-    }
-}
-
 // Calls `visit` with the name of each file.
 template <typename Visit>
 void for_each_file(Visit&& visit) {
@@ -145,7 +133,84 @@ pid_t maker(std::string_view name) noexcept {
         return 0;
     }
     name.remove_prefix(1);
-    return number(name, n) && (name.empty() || is_context(name)) ? process : 0;
+    if (!number(name, n)) {
+        return 0;
+    }
+    name = name.substr(0, name.find('~'));  // left by who was killed while he closed
+    return name.empty() || is_context(name) ? process : 0;
+}
+
+enum class Found { young, other };
+
+// In the gate, as a judge. Young: it is dead, and goes later.
+Found remove_if_dead(std::string_view name, std::chrono::milliseconds mourning = {},
+                     bool own = false) {
+    if (is_ours(name)) {
+        return Found::other;
+    }
+    const std::string path = path_of(name);
+    const util::UniqueFd fd = open_segment(path, O_RDONLY);
+    struct stat file {};
+    if (!fd || fstat(fd.get(), &file) != 0 || !S_ISREG(file.st_mode) || file.st_uid != geteuid() ||
+        owner_of(fd.get()).state != SegmentOwner::State::dead) {
+        return Found::other;
+    }
+    if (!mourned(fd.get(), file, mourning, own)) {
+        return Found::young;
+    }
+    if (unlink(path.c_str()) == 0) {
+        NA_LOG_INFO(cls, "removed {}: its process is dead", path);
+    }
+    return Found::other;
+}
+
+// Names whose owners were found dead, as far as there may be something left.
+struct Mourned {
+    using Names = std::set<std::string, std::less<>>;
+
+    std::mutex mutex;
+    Names names;
+
+    // Whose `file` is.
+    Names::const_iterator find(std::string_view file) const {
+        const auto it = names.find(file);
+        const std::size_t dot = file.rfind('.');
+        return it == names.end() && dot != file.npos && is_context(file.substr(dot))
+                   ? names.find(file.substr(0, dot))
+                   : it;
+    }
+};
+constexpr std::size_t kMostMourned = 1024;  // somebody may shut the gate for good
+
+Mourned& all_mourned() {
+    static Mourned& m = *new Mourned;  // never destroyed: classes may close while the process ends
+    return m;
+}
+
+// libfabric 1.17 removes the segment under the name that it has noted at its end, and nothing but
+// zeros comes after that. If so, it will remove `other`.
+bool divert(int fd, off_t size, std::string_view name, std::string_view other) noexcept {
+    std::array<char, 4096> page;
+    while (size > 0) {
+        const off_t from = (size - 1) / std::ssize(page) * std::ssize(page);
+        const ssize_t got = pread(fd, page.data(), static_cast<std::size_t>(size - from), from);
+        if (got != size - from) {
+            return false;
+        }
+        const std::string_view bytes(page.data(), static_cast<std::size_t>(got));
+        const std::size_t last = bytes.find_last_not_of('\0');
+        if (last == std::string_view::npos) {
+            size = from;
+            continue;
+        }
+        const off_t at = from + static_cast<off_t>(last + 1) - std::ssize(name);
+        std::array<char, NAME_MAX> noted;
+        return at >= 0 && name.size() <= noted.size() &&
+               pread(fd, noted.data(), name.size(), at) == std::ssize(name) &&
+               std::string_view(noted.data(), name.size()) == name &&
+               pwrite(fd, other.data(), other.size(), at) == std::ssize(other);
+    }
+    return false;
 }
 
 }  // namespace
@@ -184,7 +249,8 @@ void release_segment(int held) noexcept {
     (void)fcntl(held, F_SETLK, &lock);
 }
 
-// A second name, since what has none any more cannot get one.
+// A second name, since what has none any more cannot get one; and one to remove in place of the
+// first, which is missed by who looks for it meanwhile, and crashes if it is in a greeting.
 SegmentKeeper::SegmentKeeper(const std::string& name, int held, bool leaves) noexcept {
     try {
         path_ = path_of(name);
@@ -197,12 +263,12 @@ SegmentKeeper::SegmentKeeper(const std::string& name, int held, bool leaves) noe
         }
         unlink(other_.c_str());
         const bool another = lstat(path_.c_str(), &there) == 0 && there.st_ino != ours.st_ino;
-        if (another && link(path_.c_str(), other_.c_str()) == 0) {
-            return;
-        }
         const std::string self = fmt::format("/proc/self/fd/{}", held);
-        if (!another && leaves && mark(held, ours) &&
-            linkat(AT_FDCWD, self.c_str(), AT_FDCWD, other_.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+        if (another ? link(path_.c_str(), other_.c_str()) == 0
+                    : leaves && mark(held, ours) &&
+                          linkat(AT_FDCWD, self.c_str(), AT_FDCWD, other_.c_str(),
+                                 AT_SYMLINK_FOLLOW) == 0) {
+            divert(held, ours.st_size, name, other_.substr(path_.size() - name.size()));
             return;
         }
     } catch (const std::exception&) {
@@ -244,19 +310,17 @@ void remove_segment(const std::string& name) noexcept {
     }
 }
 
-void remove_segments(const std::string& name) noexcept {
+void mourn(const std::string& name, std::chrono::milliseconds mourning) noexcept {
     try {
-        const SegmentGate gate(SegmentGate::As::judge, kMoment);
-        if (!gate.entered()) {
-            return;
+        Mourned& m = all_mourned();
+        const std::lock_guard guard(m.mutex);
+        if (m.names.size() >= kMostMourned) {
+            m.names.clear();
         }
-        for_each_file([&](std::string_view file) {
-            if (file == name || (file.starts_with(name) && is_context(file.substr(name.size())))) {
-                remove_if_dead(file);
-            }
-        });
+        m.names.insert(name);
     } catch (const std::bad_alloc&) {
     }
+    remove_stale_segments(kMoment, mourning);
 }
 
 void remove_stale_segments(std::chrono::milliseconds patience,
@@ -266,15 +330,22 @@ void remove_stale_segments(std::chrono::milliseconds patience,
         if (!gate.entered()) {
             return;
         }
+        Mourned& m = all_mourned();
+        const std::lock_guard guard(m.mutex);
+        Mourned::Names left;
         for_each_file([&](std::string_view file) {
+            const auto known = m.find(file);
             const pid_t process = maker(file);
             const bool own = process == getpid();
             // Another program may use such names without our locks: then its process must be gone,
             // too.
-            if (process > 0 && (own || (kill(process, 0) != 0 && errno == ESRCH))) {
-                remove_if_dead(file, mourning, own);
+            const bool stale = process > 0 && (own || (kill(process, 0) != 0 && errno == ESRCH));
+            if ((known != m.names.end() || stale) &&
+                remove_if_dead(file, mourning, own) == Found::young && known != m.names.end()) {
+                left.insert(*known);
             }
         });
+        m.names = std::move(left);
     } catch (const std::bad_alloc&) {
     }
 }

@@ -76,16 +76,17 @@ SegmentOwner segment_owner(const std::string& name) noexcept;
 
 // Removes the segment `name`, unless somebody holds it.
 void remove_segment(const std::string& name) noexcept;
-// That, and those of further contexts.
-void remove_segments(const std::string& name) noexcept;
-// Those of this user whose names tell that they were made by processes which are no more, or by
-// this one, as far as they were found dead so long ago, here or by another process. Earlier they
-// may be in a greeting that somebody has not looked at yet, and libfabric crashes where such a name
-// is nobody's. None, if the gate was shut for `patience`: somebody may be stopped in it.
+// Those of this user that were found dead so long ago, here or by another process, and whose names
+// tell that they were made by processes which are no more, or by this one, or were mourned. Earlier
+// they may be in a greeting that somebody has not looked at yet, and libfabric crashes where such a
+// name is nobody's. None, if the gate was shut for `patience`: somebody may be stopped in it.
 inline constexpr std::chrono::milliseconds kMoment{10};
 inline constexpr std::chrono::milliseconds kLastLook{1000};  // of who will not come again
 inline constexpr std::chrono::milliseconds kMourning{10'000};
 void remove_stale_segments(std::chrono::milliseconds patience = kMoment,
                            std::chrono::milliseconds mourning = kMourning) noexcept;
+// That; and the process that had the class `name` is no more: what is left of its contexts goes
+// with others, then.
+void mourn(const std::string& name, std::chrono::milliseconds mourning = kMourning) noexcept;
 
 }  // namespace na::ofi

@@ -333,6 +333,8 @@ TEST_CASE("two threads give a handle back at a time", "[threads]") {
             if (const hg_handle_t h = given.load(); h != HG_HANDLE_NULL) {
                 good += HG_Destroy(h) == HG_SUCCESS ? 1 : 0;
                 given = HG_HANDLE_NULL;
+            } else {
+                std::this_thread::yield();
             }
         }
     });
@@ -348,6 +350,7 @@ TEST_CASE("two threads give a handle back at a time", "[threads]") {
         }
         const hg_return_t ret = HG_Destroy(h);
         while (given != HG_HANDLE_NULL) {
+            std::this_thread::yield();
         }
         // One was the program's reference, the other gave the response up.
         REQUIRE(ret == HG_SUCCESS);

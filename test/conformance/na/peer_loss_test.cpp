@@ -229,6 +229,50 @@ TEST_CASE("a process that greets and ends while nobody looks", "[peer_loss]") {
     check_still_served(e, third);
 }
 
+TEST_CASE("a process that greets and is killed, which others see first", "[peer_loss][crash]") {
+    if (one_process_only()) {
+        support::skip("the transport does not leave its process");
+        return;
+    }
+    Party child(Party::As::process, [](Link& link) {
+        const std::string late = link.take_text();
+        const std::string first = link.take_text();
+        Endpoint hasty;
+        Addr to_late(hasty, late);
+        Addr to_first(hasty, first);
+        Buffer out(hasty);
+        Op send(hasty);
+        Op said(hasty);
+        PARTY_REQUIRE(said.send_unexpected(out, hasty.header() + 1, to_late, 1) == NA_SUCCESS);
+        PARTY_REQUIRE(send.send_unexpected(out, hasty.header() + 1, to_first, 2) == NA_SUCCESS);
+        PARTY_REQUIRE(until([&] { return send.done(); }, [&] { hasty.pump(); }));
+        settle([&] { hasty.pump(); });
+        link.put("said");
+        link.take();  // never comes
+    });
+    const Quiet quiet;
+    Endpoint e;
+    Endpoint third;
+    {
+        Endpoint first;
+        Buffer in(first);
+        Op recv(first);
+        REQUIRE(recv.recv_unexpected(in) == NA_SUCCESS);
+        child.link().put(e.uri());
+        child.link().put(first.uri());
+        REQUIRE(
+            until([&] { return recv.done() && child.link().readable(); }, [&] { first.pump(); }));
+        Buffer more(first);
+        Op due(first);
+        REQUIRE(due.recv_expected(more, recv.result().source, 1) == NA_SUCCESS);
+        child.kill(SIGKILL);
+        REQUIRE(until([&] { return due.done(); }, [&] { first.pump(); }));
+        CHECK(due.ret() == NA_HOSTUNREACH);
+    }
+    settle([&] { e.pump(); });
+    check_still_served(e, third);
+}
+
 TEST_CASE("a peer that never was is unreachable", "[peer_loss]") {
     Endpoint e;
     std::string gone;

@@ -14,6 +14,7 @@
 
 #include "spies.hpp"
 #include "support/options.hpp"
+#include "support/two_process.hpp"
 #include "support/until.hpp"
 
 using namespace std::chrono_literals;
@@ -132,4 +133,41 @@ TEST_CASE("a lock that cannot be had at all is not waited for", "[ofi][closing]"
     closing.side.reset();
     CHECK(gate.tries.size() == 1);
     CHECK(closing.left());
+}
+
+// libfabric 1.17 crashes where it looks for what a greeting names, and nothing is there.
+TEST_CASE("the segment of who has greeted somebody is there while he closes", "[ofi][closing]") {
+    if (!can_open("ofi+shm")) {
+        support::skip("ofi+shm cannot be opened here");
+        return;
+    }
+    support::Party greeted(support::Party::As::process, [](support::Link& link) {
+        Side side("ofi+shm");
+        link.put(side.domain.uri());
+        link.take();
+        link.barrier([&] { side.pump(); });
+    });
+    Side side("ofi+shm");
+    const std::string uri = side.domain.uri();
+    const std::string path = "/dev/shm/" + uri.substr(uri.rfind('/') + 1);
+    REQUIRE(access(path.c_str(), F_OK) == 0);
+    const na::Buffer out = side.domain.make_buffer(8).value();
+    na::Operation send(side.context);
+    bool sent = false;
+    const na::Address peer = side.domain.lookup(greeted.link().take_text()).value();
+    REQUIRE(side.context.send_unexpected(send, peer, 1, out.first(1),
+                                         [&](na::Status) { sent = true; }));
+    int removals = 0;
+    int missing = 0;
+    const RemovalSpy spy([&] {
+        ++removals;
+        missing += access(path.c_str(), F_OK) == 0 ? 0 : 1;
+    });
+    CHECK(side.context.close(10s));
+    CHECK(sent);
+    CHECK(removals == 1);
+    CHECK(missing == 0);
+    greeted.link().put("look");
+    greeted.link().barrier([] {});
+    CHECK(greeted.join().empty());
 }

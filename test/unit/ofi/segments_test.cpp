@@ -177,20 +177,21 @@ TEST_CASE("only what nobody holds is removed", "[ofi][segments]") {
     const std::string held = files.expect(name + ".2");
     Holder holder({held});
     REQUIRE(until([&] { return std::none_of(std::begin(dead), std::end(dead), exists); },
-                  [&] { remove_segments(name); }));
+                  [&] { mourn(name, 0ms); }));
     CHECK(exists(held));
     CHECK(owner_of(held).process == holder.pid());
     for (const std::string& other : others) {
         CHECK(exists(other));
     }
     holder.kill();
-    REQUIRE(until([&] { return !exists(held); }, [&] { remove_segments(name); }));
+    REQUIRE(until([&] { return !exists(held); }, [&] { mourn(name, 0ms); }));
 }
 
 TEST_CASE("segments of processes that are no more are found by their names", "[ofi][segments]") {
     Files files;
     const std::string gone = std::to_string(dead_process());
-    const std::string stale[] = {files.make(gone + "-3"), files.make(gone + "-3.1")};
+    const std::string stale[] = {files.make(gone + "-3"), files.make(gone + "-3.1"),
+                                 files.make(gone + "-3~12")};
     const std::string others[] = {files.make(gone), files.make(gone + "-"),
                                   files.make(gone + "-3x"), files.make("x" + gone + "-3"),
                                   files.make(gone + "-3.1x")};
@@ -216,6 +217,35 @@ TEST_CASE("segments of processes that are no more are found by their names", "[o
     CHECK(exists(held));
 }
 
+// Who was found dead by somebody, may be looked for by another one who was greeted.
+TEST_CASE("what a dead one has left under a name that was given goes with others",
+          "[ofi][segments]") {
+    Files files;
+    const std::string name = fresh("given");
+    const std::string own[] = {files.make(name), files.make(name + ".1")};
+    const std::string dotted = files.make(name + ".more.2");
+    const std::string others[] = {files.make(name + ".x"), files.make(name + "x")};
+    for (int i = 0; i < 100; ++i) {
+        mourn(name, 1s);
+        mourn(dotted, 1s);
+        remove_stale_segments(1s);
+    }
+    CHECK(std::all_of(std::begin(own), std::end(own), exists));
+    CHECK(exists(dotted));
+    // Without being told of it again.
+    REQUIRE(until([&] { return !exists(name) && !exists(name + ".1") && !exists(dotted); },
+                  [] { remove_stale_segments(kMoment, 20ms); }));
+    CHECK(std::all_of(std::begin(others), std::end(others), exists));
+    // Nobody is told of the next ones under these names.
+    for (const std::string& again : own) {
+        REQUIRE(make_file(again));
+    }
+    for (int i = 0; i < 100; ++i) {
+        remove_stale_segments(kMoment, 0ms);
+    }
+    CHECK(std::all_of(std::begin(own), std::end(own), exists));
+}
+
 TEST_CASE("nothing is concluded while a segment is being made", "[ofi][segments]") {
     Files files;
     const std::string name = files.make(fresh("making"));
@@ -225,7 +255,7 @@ TEST_CASE("nothing is concluded while a segment is being made", "[ofi][segments]
         const auto gate = enter_as_maker();
         CHECK(segment_owner(name).state == State::unknown);
         remove_segment(name);
-        remove_segments(name);
+        mourn(name, 0ms);
         CHECK(exists(name));
         remove_stale_segments();
         CHECK(exists(stale));
@@ -260,7 +290,7 @@ TEST_CASE("a process does not lose its segments by looking at them", "[ofi][segm
     CHECK(segment_owner(name).state == State::alive);
     CHECK(segment_owner(name).process == 0);
     const std::string dead = files.make(name + ".1");
-    REQUIRE(until([&] { return !exists(dead); }, [&] { remove_segments(name); }));
+    REQUIRE(until([&] { return !exists(dead); }, [&] { mourn(name, 0ms); }));
     remove_segment(name);
     CHECK(exists(name));
     other.link().put("look");
@@ -307,6 +337,38 @@ TEST_CASE("a segment that is left behind takes nobody's name away", "[ofi][segme
     CHECK_FALSE(exists(name + "~" + std::to_string(getpid())));
 }
 
+// As libfabric does, which removes what it has noted as its name.
+TEST_CASE("a segment that is left behind is not missed meanwhile", "[ofi][segments]") {
+    const bool last = GENERATE(true, false);
+    const std::size_t at = GENERATE(100, 4090, 4096, 9000, 16384 - 40);
+    Files files;
+    const std::string name = files.make(fresh("noted"));
+    const na::util::UniqueFd held = hold_segment(name);
+    REQUIRE(held);
+    std::string content(16384, '\0');
+    content.replace(at, name.size(), name);
+    content[at - 1] = 'x';
+    if (!last) {  // then nobody knows what that is
+        content[at + name.size() + 1] = 'x';
+    }
+    REQUIRE(pwrite(held.get(), content.data(), content.size(), 0) == std::ssize(content));
+    const std::string other = name + "~" + std::to_string(getpid());
+    {
+        const SegmentKeeper keeper(name, held.get(), true);
+        CHECK(exists(other));
+        if (last) {
+            content.replace(at, other.size(), other);
+        }
+        std::string now(content.size(), '\0');
+        REQUIRE(pread(held.get(), now.data(), now.size(), 0) == std::ssize(now));
+        CHECK(now == content);
+        unlink(path_of(last ? other : name).c_str());
+        CHECK(exists(name) == last);
+    }
+    CHECK(exists(name));
+    CHECK_FALSE(exists(other));
+}
+
 TEST_CASE("who closes late does not remove what has come under his name", "[ofi][segments]") {
     const bool leaves = GENERATE(false, true);
     Files files;
@@ -339,7 +401,7 @@ TEST_CASE("what is no segment of ours is left alone", "[ofi][segments]") {
     CHECK(owner_of(pipe).state != State::alive);
     for (const std::string& name : {link, pipe, folder}) {
         const std::string after = files.make(name + ".0");
-        REQUIRE(until([&] { return !exists(after); }, [&] { remove_segments(name); }));
+        REQUIRE(until([&] { return !exists(after); }, [&] { mourn(name, 0ms); }));
         CHECK(exists(name));
     }
     CHECK(exists(target));
@@ -355,7 +417,7 @@ TEST_CASE("another user's segment is not removed", "[ofi][segments]") {
     const std::string name = files.make(fresh("theirs"));
     REQUIRE(chown(path_of(name).c_str(), 65534, 65534) == 0);
     const std::string mine = files.make(name + ".1");
-    REQUIRE(until([&] { return !exists(mine); }, [&] { remove_segments(name); }));
+    REQUIRE(until([&] { return !exists(mine); }, [&] { mourn(name, 0ms); }));
     CHECK(exists(name));
 }
 

@@ -52,6 +52,7 @@ namespace {
 
 GateSpy* gate_spy = nullptr;
 int spot_spies = 0;
+RemovalSpy* removal_spy = nullptr;
 
 bool is_gate(int fd) {
     struct stat it {};
@@ -76,6 +77,14 @@ SpotSpy::SpotSpy() {
 
 SpotSpy::~SpotSpy() {
     --spot_spies;
+}
+
+RemovalSpy::RemovalSpy(std::function<void()> seen_) : seen(std::move(seen_)) {
+    removal_spy = this;
+}
+
+RemovalSpy::~RemovalSpy() {
+    removal_spy = nullptr;
 }
 
 namespace {
@@ -306,6 +315,16 @@ extern "C" int flock(int fd, int operation) noexcept {
         }
     }
     return real(fd, operation);
+}
+
+extern "C" int shm_unlink(const char* name) {
+    static const auto real =
+        reinterpret_cast<decltype(&shm_unlink)>(dlsym(RTLD_NEXT, "shm_unlink"));
+    const int rc = real(name);
+    if (removal_spy != nullptr && rc == 0) {
+        removal_spy->seen();
+    }
+    return rc;
 }
 
 // Not beneath a sanitizer, which has to see what is mapped.

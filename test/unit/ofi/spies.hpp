@@ -54,6 +54,16 @@ struct SpotSpy {
     SpotSpy& operator=(const SpotSpy&) = delete;
 };
 
+// Called whenever the transport has had a segment of shared memory removed.
+struct RemovalSpy {
+    explicit RemovalSpy(std::function<void()> seen);
+    ~RemovalSpy();
+    RemovalSpy(const RemovalSpy&) = delete;
+    RemovalSpy& operator=(const RemovalSpy&) = delete;
+
+    const std::function<void()> seen;
+};
+
 struct Side {
     explicit Side(const std::string& info)
         : domain(na::Domain::listen(info).value()), context(domain.open_context().value()) {}
