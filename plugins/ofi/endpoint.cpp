@@ -121,7 +121,7 @@ Endpoint::~Endpoint() {
     }
     if (segment_) {
         // The lock goes after the name: whoever takes that makes his segment under it.
-        const SegmentGate gate(SegmentGate::As::maker);
+        const SegmentGate gate(SegmentGate::As::maker, kLastLook);
         const std::string name = neighbour_name_.substr(0, neighbour_name_.find('\0'));
         {
             const SegmentKeeper keeper(name, segment_.get(), leaves_name_);
@@ -140,14 +140,12 @@ Error Endpoint::listen(const Choice& choice, std::string_view source) {
         return rc == 0 ? Error{Status::success, {}} : failure(rc, "listen");
     }
     const std::string name(source.substr(0, source.find('\0')));
-    const SegmentGate gate(SegmentGate::As::maker);
+    const SegmentGate gate(SegmentGate::As::maker, kLastLook);
     const std::unique_lock guard(neighbour_->mutex);
     if (const int rc = fi_enable(ep_.get()); rc != 0) {
         return failure(rc, "listen");
     }
     segment_ = hold_segment(name);
-    hidden_ = !choice.provider->forgets_names && !take_spot(name, segment_.get());
-    neighbour_->state = hidden_ ? Neighbour::State::hidden : Neighbour::State::open;
     if (!segment_) {
         const int error = errno;
         // That of libfabric 1.11 gives other names to all endpoints of a domain but the first.
@@ -158,6 +156,8 @@ Error Endpoint::listen(const Choice& choice, std::string_view source) {
                                           "opened once: use a newer one, or several classes"
                                         : "")};
     }
+    hidden_ = !choice.provider->forgets_names && !take_spot(name, segment_.get());
+    neighbour_->state = hidden_ ? Neighbour::State::hidden : Neighbour::State::open;
     return Error{Status::success, {}};
 }
 

@@ -78,6 +78,10 @@ bool mark(int fd, const struct stat& file) noexcept {
     return fchmod(fd, (file.st_mode & ~static_cast<mode_t>(S_IFMT)) | S_ISVTX) == 0;
 }
 
+void unmark(int fd, const struct stat& file) noexcept {
+    (void)fchmod(fd, file.st_mode & ~static_cast<mode_t>(S_IFMT | S_ISVTX));
+}
+
 // Marks what was found dead, unless it is `own`: that is marked when it is left. True: it was
 // marked as long ago as that.
 bool mourned(int fd, const struct stat& file, std::chrono::milliseconds mourning,
@@ -234,11 +238,25 @@ SegmentGate::SegmentGate(As as, std::chrono::milliseconds patience) noexcept
     }
 }
 
+// By itself, since whoever forks meanwhile leaves the descriptor to a child.
+SegmentGate::~SegmentGate() {
+    if (entered_) {
+        flock(directory_.get(), LOCK_UN);
+    }
+}
+
 util::UniqueFd hold_segment(const std::string& name) noexcept {
     try {
         util::UniqueFd fd = open_segment(path_of(name), O_RDWR);
         struct flock lock = whole_file(F_WRLCK);
-        return fd && fcntl(fd.get(), F_SETLK, &lock) == 0 ? std::move(fd) : util::UniqueFd();
+        if (!fd || fcntl(fd.get(), F_SETLK, &lock) != 0) {
+            return {};
+        }
+        struct stat file {};
+        if (fstat(fd.get(), &file) == 0 && (file.st_mode & S_ISVTX) != 0) {
+            unmark(fd.get(), file);  // the provider has taken over what somebody else left
+        }
+        return fd;
     } catch (const std::bad_alloc&) {
         return {};
     }
@@ -302,7 +320,11 @@ SegmentOwner segment_owner(const std::string& name) noexcept {
 
 void remove_segment(const std::string& name) noexcept {
     try {
-        const SegmentGate gate(SegmentGate::As::judge, kMoment);
+        struct stat file {};
+        if (lstat(path_of(name).c_str(), &file) != 0) {
+            return;
+        }
+        const SegmentGate gate(SegmentGate::As::judge, kLastLook);
         if (gate.entered()) {
             remove_if_dead(name);
         }

@@ -9,8 +9,8 @@
 //
 // A segment has its lock a moment after its name. So whoever makes one, and whoever concludes from
 // a missing lock, does that in the gate: a lock on the directory, shared for the first, exclusive
-// for the second. Nobody waits long, a second at most: who finds it taken until then concludes
-// nothing.
+// for the second. Nobody waits long, a second at most: who finds it taken until then goes on, or
+// concludes nothing.
 //
 // A process does not see its own locks, and loses them when it closes any descriptor of the file:
 // the table of neighbours knows its endpoints, before they have a segment.
@@ -31,6 +31,9 @@ class SegmentGate {
     // Waits that long for those who are in it, by the clock. Where the lock cannot be had for
     // another reason nothing is waited for.
     explicit SegmentGate(As as, std::chrono::milliseconds patience = {}) noexcept;
+    ~SegmentGate();
+    SegmentGate(const SegmentGate&) = delete;
+    SegmentGate& operator=(const SegmentGate&) = delete;
     // Judges: nobody is making a segment. False: that cannot be told now.
     bool entered() const noexcept { return entered_; }
 
@@ -74,7 +77,7 @@ struct SegmentOwner {
 };
 SegmentOwner segment_owner(const std::string& name) noexcept;
 
-// Removes the segment `name`, unless somebody holds it.
+// Removes the segment `name`, unless somebody holds it; waits for a second at most.
 void remove_segment(const std::string& name) noexcept;
 // Those of this user that were found dead so long ago, here or by another process, and whose names
 // tell that they were made by processes which are no more, or by this one, or were mourned. Earlier

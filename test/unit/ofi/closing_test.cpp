@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What closing waits for.
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <chrono>
@@ -103,6 +105,35 @@ TEST_CASE("a class of shared memory that closes waits for who makes a segment", 
     closing.side.reset();
     CHECK(gate.tries.back() - gate.tries.front() >= 200ms);
     CHECK_FALSE(closing.left());
+}
+
+// Who judges would take what is there for a dead one's, or for the former one's.
+TEST_CASE("who makes a segment waits for who judges", "[ofi][closing]") {
+    if (!can_open("ofi+shm")) {
+        support::skip("ofi+shm cannot be opened here");
+        return;
+    }
+    const int folder = open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    REQUIRE(folder >= 0);
+    std::atomic<bool> judged{false};
+    const auto judge = [&] {
+        judged = false;
+        REQUIRE(flock(folder, LOCK_EX) == 0);
+        return std::thread([&] {
+            std::this_thread::sleep_for(50ms);
+            judged = true;
+            flock(folder, LOCK_UN);
+        });
+    };
+    std::thread first = judge();
+    std::optional<Side> side("ofi+shm");
+    CHECK(judged);
+    first.join();
+    std::thread second = judge();
+    side->context = {};
+    CHECK(judged);
+    second.join();
+    close(folder);
 }
 
 TEST_CASE("a class of shared memory closes although somebody is stopped while he makes a segment",

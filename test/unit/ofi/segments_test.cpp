@@ -266,6 +266,55 @@ TEST_CASE("nothing is concluded while a segment is being made", "[ofi][segments]
     CHECK(owner_of(name).state == State::dead);
 }
 
+TEST_CASE("who forks in the gate does not keep it shut", "[ofi][segments]") {
+    int ends[2];
+    REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+    pid_t child = -1;
+    {
+        const auto gate = enter_as_maker();
+        child = fork();
+        if (child == 0) {
+            close(ends[1]);
+            char none;
+            (void)!read(ends[0], &none, 1);
+            _exit(0);
+        }
+    }
+    CHECK(until([] { return SegmentGate(SegmentGate::As::judge).entered(); }));
+    close(ends[0]);
+    close(ends[1]);
+    REQUIRE(child > 0);
+    waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("who needs a name waits for who makes a segment", "[ofi][segments]") {
+    Files files;
+    const std::string name = files.make(fresh("awaited"));
+    std::thread maker;
+    {
+        auto gate = enter_as_maker();
+        maker = std::thread([held = std::move(gate)] { std::this_thread::sleep_for(50ms); });
+    }
+    remove_segment(name);
+    CHECK_FALSE(exists(name));
+    maker.join();
+}
+
+TEST_CASE("what was found dead is nobody's to remove when it is taken over", "[ofi][segments]") {
+    Files files;
+    const std::string name = files.make(fresh("taken-over"));
+    remove_stale_segments();
+    mourn(name, 10min);
+    struct stat file {};
+    REQUIRE(until(
+        [&] { return stat(path_of(name).c_str(), &file) == 0 && (file.st_mode & S_ISVTX) != 0; },
+        [&] { mourn(name, 10min); }));
+    const na::util::UniqueFd held = hold_segment(name);
+    REQUIRE(held);
+    REQUIRE(stat(path_of(name).c_str(), &file) == 0);
+    CHECK((file.st_mode & S_ISVTX) == 0);
+}
+
 TEST_CASE("makers do not wait for each other", "[ofi][segments]") {
     const auto first = enter_as_maker();
     CHECK(SegmentGate(SegmentGate::As::maker).entered());
