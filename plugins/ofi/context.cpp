@@ -13,6 +13,7 @@
 
 #include "na/util/log.hpp"
 #include "plugins/ofi/parked.hpp"
+#include "plugins/ofi/spots.hpp"
 
 namespace na::ofi {
 namespace {
@@ -205,6 +206,7 @@ void Context::look() {
 std::size_t Context::read_queue() noexcept {
     fi_cq_data_entry entries[kBatch];
     std::size_t events = 0;
+    follow_spots();
     for (;;) {
         // tcp of libfabric 1.17 reads errno when a stranger has hung up before a whole connection
         // request: with what is left there, EAGAIN mostly, it would keep the socket for ever, and

@@ -20,6 +20,7 @@
 #include "plugins/ofi/context.hpp"
 #include "plugins/ofi/parked.hpp"
 #include "plugins/ofi/segments.hpp"
+#include "plugins/ofi/spots.hpp"
 
 namespace na::ofi {
 namespace {
@@ -100,6 +101,7 @@ ssize_t Context::reach_segment(Link& link, const std::string& bytes) {
         return -FI_EHOSTUNREACH;
     }
     retired_.reserve(links().size() + retired_.size());  // leave() must not fail
+    follow_spots();
     const int n = fi_av_insert(endpoint_->av(), bytes.data(), 1, &link.addr, 0, nullptr);
     if (n == 1 && segment_owner(name).file == owner.file) {
         link.segment = owner.file;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plugins/ofi/spots.hpp"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +12,12 @@
 #include <string_view>
 #include <unordered_map>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+
+#include "na/util/fd.hpp"
 
 namespace na::ofi {
 namespace {
@@ -29,11 +33,19 @@ struct Spot {
     std::size_t size = 0;
     State state = State::lost;
     bool forgotten = false;  // goes when it is left
+    ino_t another = 0;       // kept: the segment of another process that is mapped there
 };
 
 struct Table {
     std::mutex mutex;
     std::unordered_map<std::string, Spot> spots;
+
+    void count() const noexcept {
+        const auto n = std::count_if(spots.begin(), spots.end(), [](const auto& entry) {
+            return entry.second.state == Spot::State::kept;
+        });
+        kept_spots.store(static_cast<std::size_t>(n), std::memory_order_release);
+    }
 };
 
 Table& table() {
@@ -60,7 +72,9 @@ Spot mapping_of(int file) noexcept {
             std::sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %*x %x:%x %" SCNu64, &from, &to,
                         &major, &minor, &inode) == 5 &&
             inode == about.st_ino && makedev(major, minor) == about.st_dev) {
-            return {reinterpret_cast<void*>(from), to - from, Spot::State::theirs, false};
+            return {.at = reinterpret_cast<void*>(from),
+                    .size = to - from,
+                    .state = Spot::State::theirs};
         }
         begins = std::string_view(line).ends_with('\n');
     }
@@ -73,6 +87,24 @@ bool map(const Spot& spot, std::size_t size, int access, int flags, int file) no
 
 constexpr int kNobodys = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
+// Whoever has the name now.
+void follow(const std::string& name, Spot& spot) {
+    const std::string path = "/dev/shm/" + name;
+    struct stat file {};
+    if (lstat(path.c_str(), &file) != 0 || file.st_ino == spot.another || file.st_size == 0) {
+        return;
+    }
+    const util::UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!fd || fstat(fd.get(), &file) != 0 || !S_ISREG(file.st_mode) || file.st_size <= 0 ||
+        static_cast<std::size_t>(file.st_size) > spot.size) {
+        return;
+    }
+    if (map(spot, static_cast<std::size_t>(file.st_size), PROT_READ | PROT_WRITE, MAP_SHARED,
+            fd.get())) {
+        spot.another = file.st_ino;
+    }
+}
+
 // Right after the provider has unmapped it: another thread may have been quicker.
 bool keep(const Spot& spot) noexcept {
     void* const got = mmap(spot.at, spot.size, PROT_NONE, kNobodys | MAP_FIXED_NOREPLACE, -1, 0);
@@ -83,6 +115,21 @@ bool keep(const Spot& spot) noexcept {
 }
 
 }  // namespace
+
+std::atomic<std::size_t> kept_spots{0};
+
+void follow_others() noexcept {
+    try {
+        Table& t = table();
+        const std::lock_guard guard(t.mutex);
+        for (auto& [name, spot] : t.spots) {
+            if (spot.state == Spot::State::kept) {
+                follow(name, spot);
+            }
+        }
+    } catch (const std::bad_alloc&) {
+    }
+}
 
 bool take_spot(const std::string& name, int file) noexcept {
     try {
@@ -108,6 +155,8 @@ bool take_spot(const std::string& name, int file) noexcept {
             return false;
         }
         spot.state = Spot::State::ours;
+        spot.another = 0;
+        t.count();
         return true;
     } catch (const std::bad_alloc&) {
         return false;
@@ -135,6 +184,7 @@ void leave_spot(const std::string& name) noexcept {
         }
         t.spots.erase(it);
     }
+    t.count();
 }
 
 void forget_spot(const std::string& name) noexcept {
@@ -152,6 +202,7 @@ void forget_spot(const std::string& name) noexcept {
     } else {
         it->second.forgotten = true;
     }
+    t.count();
 }
 
 }  // namespace na::ofi

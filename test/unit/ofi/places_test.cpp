@@ -4,6 +4,7 @@
 // The transport is a real one; spies.hpp listens to what is asked of its address vectors.
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -94,10 +95,7 @@ Status tell(Side& from, Side& to) {
     return how;
 }
 
-// Answers `questions`, and closes when the other party comes to the barrier.
-void answer(Link& link, const std::string& info, int questions) {
-    Side side(info);
-    link.put(side.domain.uri());
+void serve(Side& side, int questions) {
     const na::Buffer in = side.domain.make_buffer(8).value();
     const na::Buffer out = side.domain.make_buffer(8).value();
     na::Operation receive(side.context), send(side.context);
@@ -117,6 +115,13 @@ void answer(Link& link, const std::string& info, int questions) {
             .value();
         PARTY_REQUIRE(side.context.run_until([&] { return answered; }, 60s));
     }
+}
+
+// Answers `questions`, and closes when the other party comes to the barrier.
+void answer(Link& link, const std::string& info, int questions) {
+    Side side(info);
+    link.put(side.domain.uri());
+    serve(side, questions);
     link.barrier([&] { side.pump(); });
 }
 
@@ -250,7 +255,6 @@ TEST_CASE("an endpoint under a name that this process had before is not taken fo
             tell_each_other(named, Status::success);
         }
         {
-            const std::vector<Filler> others(64);
             Side named(other);
             tell_each_other(named, Status::hostunreach);
         }
@@ -258,6 +262,52 @@ TEST_CASE("an endpoint under a name that this process had before is not taken fo
         Side named(other);
         tell_each_other(named, Status::success);
     }
+}
+
+// libfabric would look for it where this process had its own.
+TEST_CASE("a name that this process had may be another's", "[ofi][places]") {
+    if (!can_open("ofi+shm")) {
+        support::skip("ofi+shm cannot be opened here");
+        return;
+    }
+    const bool calls = GENERATE(true, false);
+    CAPTURE(calls);
+    const std::string name = "ofi+shm://moved-" + std::to_string(getpid());
+    std::vector<std::unique_ptr<Party>> heirs;
+    for (int i = 0; i < 3; ++i) {
+        heirs.push_back(std::make_unique<Party>(Party::As::process, [&](Link& link) {
+            const std::string uri = link.take_text();
+            if (calls) {
+                answer(link, name, 2);
+            } else {
+                Side side(name);
+                PARTY_REQUIRE(ok(ask(side, side.domain.lookup(uri).value())));
+                PARTY_REQUIRE(ok(ask(side, side.domain.lookup(uri).value())));
+                link.barrier([&] { side.pump(); });
+            }
+        }));
+    }
+    listened().clear();
+    Side side("ofi+shm");
+    const Listened& vector = *listened().at(0);
+    { const Side named(name); }
+    for (const auto& heir : heirs) {
+        heir->link().put(side.domain.uri());
+        if (calls) {
+            CHECK(heir->link().take_text() == name);
+            CHECK(ok(ask(side, side.domain.lookup(name).value())));
+            CHECK(ok(ask(side, side.domain.lookup(name).value())));
+        } else {
+            serve(side, 2);
+        }
+        heir->link().barrier([&] { side.pump(); });
+        CHECK(heir->join().empty());
+        REQUIRE(until([&] { return vector.places.empty(); }, [&] { side.pump(); }));
+    }
+    // And this one's again.
+    Side named(name);
+    CHECK(tell(side, named) == Status::success);
+    CHECK(tell(named, side) == Status::success);
 }
 
 TEST_CASE("an endpoint of the same process", "[ofi][places]") {

@@ -51,7 +51,7 @@ bool can_open(const std::string& protocol) {
 namespace {
 
 GateSpy* gate_spy = nullptr;
-int spot_spies = 0;
+SpotSpy* spot_spy = nullptr;
 RemovalSpy* removal_spy = nullptr;
 
 bool is_gate(int fd) {
@@ -72,11 +72,14 @@ GateSpy::~GateSpy() {
 }
 
 SpotSpy::SpotSpy() {
-    ++spot_spies;
+    spot_spy = this;
 }
 
 SpotSpy::~SpotSpy() {
-    --spot_spies;
+    spot_spy = nullptr;
+    for (const auto& [at, size] : taken) {
+        munmap(at, size);
+    }
 }
 
 RemovalSpy::RemovalSpy(std::function<void()> seen_) : seen(std::move(seen_)) {
@@ -331,7 +334,10 @@ extern "C" int shm_unlink(const char* name) {
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 extern "C" void* mmap(void* at, std::size_t size, int access, int flags, int fd,
                       off_t offset) noexcept {
-    if (spot_spies != 0 && (flags & MAP_FIXED_NOREPLACE) == MAP_FIXED_NOREPLACE) {
+    if (spot_spy != nullptr && (flags & MAP_FIXED_NOREPLACE) == MAP_FIXED_NOREPLACE) {
+        if (syscall(SYS_mmap, at, size, access, flags, fd, offset) != -1) {
+            spot_spy->taken.emplace_back(at, size);
+        }
         errno = EEXIST;
         return MAP_FAILED;
     }

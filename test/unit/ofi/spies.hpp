@@ -11,6 +11,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "na/domain.hpp"
@@ -52,6 +53,8 @@ struct SpotSpy {
     ~SpotSpy();
     SpotSpy(const SpotSpy&) = delete;
     SpotSpy& operator=(const SpotSpy&) = delete;
+
+    std::vector<std::pair<void*, std::size_t>> taken;
 };
 
 // Called whenever the transport has had a segment of shared memory removed.
