@@ -140,7 +140,16 @@ Error Endpoint::listen(const Choice& choice, std::string_view source) {
         return rc == 0 ? Error{Status::success, {}} : failure(rc, "listen");
     }
     const std::string name(source.substr(0, source.find('\0')));
-    const SegmentGate gate(SegmentGate::As::maker, kLastLook);
+    // By itself, where somebody else may want the same name: the provider fails where it is in use,
+    // and removes it all the same.
+    const SegmentGate gate(made_up(name) ? SegmentGate::As::maker : SegmentGate::As::judge,
+                           kLastLook);
+    if (const pid_t holder = segment_holder(name); holder >= 0) {
+        return Error{Status::addrinuse,
+                     fmt::format("/dev/shm/{} is held by {}", name,
+                                 holder > 0 ? fmt::format("process {}", holder)
+                                            : std::string("a process of another pid namespace"))};
+    }
     const std::unique_lock guard(neighbour_->mutex);
     if (const int rc = fi_enable(ep_.get()); rc != 0) {
         return failure(rc, "listen");

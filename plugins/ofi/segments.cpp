@@ -318,6 +318,19 @@ SegmentOwner segment_owner(const std::string& name) noexcept {
     }
 }
 
+pid_t segment_holder(const std::string& name) noexcept {
+    try {
+        const SegmentOwner owner = look_up(path_of(name));
+        return owner.state == SegmentOwner::State::alive ? owner.process : -1;
+    } catch (const std::bad_alloc&) {
+        return -1;
+    }
+}
+
+bool made_up(const std::string& name) noexcept {
+    return maker(name) != 0;
+}
+
 void remove_segment(const std::string& name) noexcept {
     try {
         struct stat file {};

@@ -42,6 +42,11 @@ class SegmentGate {
     bool entered_ = false;
 };
 
+// In the gate: the process that holds a segment of that name; 0: one that cannot be told; -1: none.
+pid_t segment_holder(const std::string& name) noexcept;
+// Whether the name tells that we made it up: then nobody else makes it at the same time.
+bool made_up(const std::string& name) noexcept;
+
 // In the gate, after the segment was made. The lock goes with the descriptor. None: there is no
 // such segment.
 util::UniqueFd hold_segment(const std::string& name) noexcept;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "spies.hpp"
 #include "support/options.hpp"
@@ -261,6 +262,73 @@ TEST_CASE("an endpoint under a name that this process had before is not taken fo
         takes_it.reset();
         Side named(other);
         tell_each_other(named, Status::success);
+    }
+}
+
+// libfabric answers that it is busy, and removes it.
+TEST_CASE("a name that is in use stays its owner's", "[ofi][places]") {
+    if (!can_open("ofi+shm")) {
+        support::skip("ofi+shm cannot be opened here");
+        return;
+    }
+    const std::string name = "ofi+shm://owned-" + std::to_string(getpid());
+    Party owner(Party::As::process, [&](Link& link) { answer(link, name, 1); });
+    CHECK(owner.link().take_text() == name);
+    for (int i = 0; i < 3; ++i) {
+        const auto second = na::Domain::listen(name);
+        REQUIRE_FALSE(second);
+        CHECK(second.status() == Status::addrinuse);
+    }
+    Side side("ofi+shm");
+    CHECK(ok(ask(side, side.domain.lookup(name).value())));
+    owner.link().barrier([&] { side.pump(); });
+    CHECK(owner.join().empty());
+}
+
+TEST_CASE("of those who want a name at once one gets it", "[ofi][places]") {
+    if (!can_open("ofi+shm")) {
+        support::skip("ofi+shm cannot be opened here");
+        return;
+    }
+    constexpr int kRounds = 10;
+    const auto name_of = [pid = getpid()](int round) {
+        return "ofi+shm://wanted-" + std::to_string(pid) + "-" + std::to_string(round);
+    };
+    std::vector<std::unique_ptr<Party>> all;
+    for (int i = 0; i < 4; ++i) {
+        all.push_back(std::make_unique<Party>(Party::As::process, [&](Link& link) {
+            for (int round = 0; round < kRounds; ++round) {
+                link.take();
+                auto mine = na::Domain::listen(name_of(round));
+                link.put(mine ? "mine" : "another's");
+                link.take();  // all have tried
+                if (mine) {
+                    *mine = na::Domain();
+                }
+                link.put("closed");
+            }
+        }));
+    }
+    for (int round = 0; round < kRounds; ++round) {
+        for (const auto& party : all) {
+            party->link().put("go");
+        }
+        int owners = 0;
+        for (const auto& party : all) {
+            owners += party->link().take_text() == "mine" ? 1 : 0;
+        }
+        CHECK(owners == 1);
+        struct stat file {};
+        CHECK(stat(("/dev/shm/" + name_of(round).substr(10)).c_str(), &file) == 0);
+        for (const auto& party : all) {
+            party->link().put("tried");
+        }
+        for (const auto& party : all) {
+            CHECK(party->link().take_text() == "closed");
+        }
+    }
+    for (const auto& party : all) {
+        CHECK(party->join().empty());
     }
 }
 
