@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <iterator>
 #include <thread>
+#include <utility>
 
 #include <poll.h>
 
@@ -13,6 +14,7 @@
 
 #include "na/util/log.hpp"
 #include "plugins/ofi/parked.hpp"
+#include "plugins/ofi/segments.hpp"
 #include "plugins/ofi/spots.hpp"
 
 namespace na::ofi {
@@ -60,8 +62,11 @@ Context::~Context() {
     release_peers();
     for (const auto& [key, link] : links()) {
         if (gone(*link)) {
-            remove_left(of(*link));
+            mourns(of(*link));
         }
+    }
+    if (mourning_) {
+        remove_stale_segments();
     }
     if (domain_.provider().probe == Probe::process) {
         leave_greetings();
@@ -181,7 +186,7 @@ std::size_t Context::poll() {
 }
 
 Context::Rest Context::rest() noexcept {
-    if (retiring()) {
+    if (retiring() || mourning_) {
         wake_within(session::kLook);
     }
     if (!silence_.empty()) {
@@ -200,6 +205,9 @@ Context::Rest Context::rest() noexcept {
 void Context::look() {
     if (!retired_.empty()) {
         look_at_retired();
+    }
+    if (std::exchange(mourning_, false)) {
+        remove_stale_segments();
     }
 }
 

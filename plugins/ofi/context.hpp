@@ -93,7 +93,7 @@ class Context final : public session::Engine {
     void meets(session::Link& link) noexcept override;
     bool gone(session::Link& link) noexcept override;
     void unwatch_process(Link& link) noexcept;
-    void remove_left(const Link& link) noexcept;
+    void mourns(const Link& link) noexcept;
 
     Domain& domain_;
     const std::size_t inject_;         // bytes that are gone when the provider has taken them
@@ -124,6 +124,7 @@ class Context final : public session::Engine {
     std::size_t debts_ = 0;  // requests under way with peers that were left
     util::Spell in_debt_{session::kLastWordsStep};
     bool said_blocked_ = false;
+    bool mourning_ = false;  // a peer's process is gone, and what it left is not yet
 
     struct {
         std::uint64_t injected = 0;

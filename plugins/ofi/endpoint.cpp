@@ -122,12 +122,11 @@ Endpoint::~Endpoint() {
     if (segment_) {
         // The lock goes after the name: whoever takes that makes his segment under it.
         const SegmentGate gate(SegmentGate::As::maker, kLastLook);
-        const std::string name = neighbour_name_.substr(0, neighbour_name_.find('\0'));
         {
-            const SegmentKeeper keeper(name, segment_.get(), leaves_name_);
+            const SegmentKeeper keeper(segment_name_, segment_.get(), leaves_name_);
             ep_.reset();
             if (!hidden_) {
-                leave_spot(name);
+                leave_spot(segment_name_);
             }
         }
         release_segment(segment_.get());
@@ -139,16 +138,24 @@ Error Endpoint::listen(const Choice& choice, std::string_view source) {
         const int rc = fi_enable(ep_.get());
         return rc == 0 ? Error{Status::success, {}} : failure(rc, "listen");
     }
-    const std::string name(source.substr(0, source.find('\0')));
+    const std::string& name = segment_name_ = source.substr(0, source.find('\0'));
     // By itself, where somebody else may want the same name: the provider fails where it is in use,
     // and removes it all the same.
     const SegmentGate gate(made_up(name) ? SegmentGate::As::maker : SegmentGate::As::judge,
                            kLastLook);
-    if (const pid_t holder = segment_holder(name); holder >= 0) {
+    const NameUse use = use_of(name);
+    if (use.by == NameUse::By::file) {  // the provider would remove it
         return Error{Status::addrinuse,
-                     fmt::format("/dev/shm/{} is held by {}", name,
-                                 holder > 0 ? fmt::format("process {}", holder)
-                                            : std::string("a process of another pid namespace"))};
+                     fmt::format("the file /dev/shm/{} is there, and not an endpoint's: remove it, "
+                                 "if nobody needs it, or choose another name",
+                                 name)};
+    }
+    if (use.by == NameUse::By::process) {
+        return Error{
+            Status::addrinuse,
+            fmt::format("/dev/shm/{} is held by {}", name,
+                        use.process > 0 ? fmt::format("process {}", use.process)
+                                        : std::string("a process of another pid namespace"))};
     }
     const std::unique_lock guard(neighbour_->mutex);
     if (const int rc = fi_enable(ep_.get()); rc != 0) {

@@ -100,6 +100,7 @@ class Endpoint {
     bool leaves_name_ = false;
     bool hidden_ = false;
     std::string neighbour_name_;
+    std::string segment_name_;
     std::shared_ptr<Neighbour> neighbour_;
 };
 

@@ -81,9 +81,13 @@ bool Context::gone(session::Link& with) noexcept {
     return false;
 }
 
-// What a process that is no more has left of shared memory.
-void Context::remove_left(const Link& link) noexcept {
-    mourn(link.address.name());
+// What a process that is no more has left of shared memory goes with the next look, or with us.
+void Context::mourns(const Link& link) noexcept {
+    try {
+        mourn(link.address.name());
+        mourning_ = true;
+    } catch (const std::bad_alloc&) {
+    }
 }
 
 }  // namespace na::ofi

@@ -329,7 +329,7 @@ void Context::given_back() noexcept {
 void Context::end_transfers(session::Link& with, Status why) {
     Link& link = of(with);
     if (gone(link)) {
-        remove_left(link);
+        mourns(link);
     }
     leave(link);  // the pieces are owed from now on
     for (Transfer* t = transfers_.front(); t != nullptr;) {

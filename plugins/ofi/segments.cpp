@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plugins/ofi/segments.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -99,6 +100,61 @@ bool mourned(int fd, const struct stat& file, std::chrono::milliseconds mourning
     return since < since.zero() || since >= mourning;  // the clock may have been set
 }
 
+bool number(std::string_view& text, int& value) noexcept {
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool good = error == std::errc{} && value >= 0 && stop != text.data();
+    text.remove_prefix(good ? static_cast<std::size_t>(stop - text.data()) : 0);
+    return good;
+}
+
+// libfabric notes the name of a segment at its end, with nothing but zeros after it. Where those
+// begin; 0: nothing else is there, or it cannot be read.
+off_t end_of_text(int fd, off_t size) noexcept {
+    std::array<char, 4096> page;
+    while (size > 0) {
+        const off_t from = (size - 1) / std::ssize(page) * std::ssize(page);
+        const ssize_t got = pread(fd, page.data(), static_cast<std::size_t>(size - from), from);
+        if (got != size - from) {
+            return 0;
+        }
+        const std::string_view bytes(page.data(), static_cast<std::size_t>(got));
+        const std::size_t last = bytes.find_last_not_of('\0');
+        if (last != std::string_view::npos) {
+            return from + static_cast<off_t>(last + 1);
+        }
+        size = from;
+    }
+    return 0;
+}
+
+// "name~<process>": what a process leaves that is killed while it closes. Process 0: it is none.
+struct Leftover {
+    std::string_view name;
+    pid_t process = 0;
+};
+
+Leftover leftover(std::string_view file) noexcept {
+    const std::size_t mark = file.rfind('~');
+    int process = 0;
+    if (mark != file.npos) {
+        std::string_view rest = file.substr(mark + 1);
+        if (number(rest, process) && rest.empty() && process > 0) {
+            return {.name = file.substr(0, mark), .process = process};
+        }
+    }
+    return {.name = file};
+}
+
+// Whether it is a segment, and not something of another program.
+bool is_segment(int fd, off_t size, std::string_view name) noexcept {
+    const off_t end = end_of_text(fd, size);
+    std::array<char, NAME_MAX> noted;
+    const off_t from = std::max<off_t>(end - std::ssize(noted), 0);
+    const auto length = static_cast<std::size_t>(end - from);
+    return length != 0 && pread(fd, noted.data(), length, from) == end - from &&
+           leftover(std::string_view(noted.data(), length)).name.ends_with(leftover(name).name);
+}
+
 // Calls `visit` with the name of each file.
 template <typename Visit>
 void for_each_file(Visit&& visit) {
@@ -109,13 +165,6 @@ void for_each_file(Visit&& visit) {
     while (const dirent* entry = all == nullptr ? nullptr : readdir(all.get())) {
         visit(std::string_view(entry->d_name));
     }
-}
-
-bool number(std::string_view& text, int& value) noexcept {
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool good = error == std::errc{} && value >= 0 && stop != text.data();
-    text.remove_prefix(good ? static_cast<std::size_t>(stop - text.data()) : 0);
-    return good;
 }
 
 // ".1": the segment of context 1.
@@ -130,7 +179,8 @@ bool is_context(std::string_view rest) noexcept {
 
 // The process in a name that we made up: "<process>-<number>", with or without a context. 0: it is
 // none of ours.
-pid_t maker(std::string_view name) noexcept {
+pid_t maker(std::string_view file) noexcept {
+    std::string_view name = leftover(file).name;
     int process = 0;
     int n = 0;
     if (!number(name, process) || !name.starts_with('-')) {
@@ -140,7 +190,6 @@ pid_t maker(std::string_view name) noexcept {
     if (!number(name, n)) {
         return 0;
     }
-    name = name.substr(0, name.find('~'));  // left by who was killed while he closed
     return name.empty() || is_context(name) ? process : 0;
 }
 
@@ -159,8 +208,19 @@ Found remove_if_dead(std::string_view name, std::chrono::milliseconds mourning =
         owner_of(fd.get()).state != SegmentOwner::State::dead) {
         return Found::other;
     }
+    // A name that we made up tells as much.
+    const bool marked = (file.st_mode & S_ISVTX) != 0;
+    const auto proves = [&] {
+        return maker(name) != 0 || is_segment(fd.get(), file.st_size, name);
+    };
+    if (!marked && !proves()) {
+        return Found::other;
+    }
     if (!mourned(fd.get(), file, mourning, own)) {
         return Found::young;
+    }
+    if (marked && !proves()) {
+        return Found::other;
     }
     if (unlink(path.c_str()) == 0) {
         NA_LOG_INFO(cls, "removed {}: its process is dead", path);
@@ -177,6 +237,7 @@ struct Mourned {
 
     // Whose `file` is.
     Names::const_iterator find(std::string_view file) const {
+        file = leftover(file).name;
         const auto it = names.find(file);
         const std::size_t dot = file.rfind('.');
         return it == names.end() && dot != file.npos && is_context(file.substr(dot))
@@ -191,30 +252,14 @@ Mourned& all_mourned() {
     return m;
 }
 
-// libfabric 1.17 removes the segment under the name that it has noted at its end, and nothing but
-// zeros comes after that. If so, it will remove `other`.
+// libfabric removes the segment under the name that it has noted. If so, it will remove `other`.
 bool divert(int fd, off_t size, std::string_view name, std::string_view other) noexcept {
-    std::array<char, 4096> page;
-    while (size > 0) {
-        const off_t from = (size - 1) / std::ssize(page) * std::ssize(page);
-        const ssize_t got = pread(fd, page.data(), static_cast<std::size_t>(size - from), from);
-        if (got != size - from) {
-            return false;
-        }
-        const std::string_view bytes(page.data(), static_cast<std::size_t>(got));
-        const std::size_t last = bytes.find_last_not_of('\0');
-        if (last == std::string_view::npos) {
-            size = from;
-            continue;
-        }
-        const off_t at = from + static_cast<off_t>(last + 1) - std::ssize(name);
-        std::array<char, NAME_MAX> noted;
-        return at >= 0 && name.size() <= noted.size() &&
-               pread(fd, noted.data(), name.size(), at) == std::ssize(name) &&
-               std::string_view(noted.data(), name.size()) == name &&
-               pwrite(fd, other.data(), other.size(), at) == std::ssize(other);
-    }
-    return false;
+    const off_t at = end_of_text(fd, size) - std::ssize(name);
+    std::array<char, NAME_MAX> noted;
+    return at >= 0 && name.size() <= noted.size() &&
+           pread(fd, noted.data(), name.size(), at) == std::ssize(name) &&
+           std::string_view(noted.data(), name.size()) == name &&
+           pwrite(fd, other.data(), other.size(), at) == std::ssize(other);
 }
 
 }  // namespace
@@ -318,12 +363,21 @@ SegmentOwner segment_owner(const std::string& name) noexcept {
     }
 }
 
-pid_t segment_holder(const std::string& name) noexcept {
+NameUse use_of(const std::string& name) noexcept {
     try {
-        const SegmentOwner owner = look_up(path_of(name));
-        return owner.state == SegmentOwner::State::alive ? owner.process : -1;
+        const util::UniqueFd fd = open_segment(path_of(name), O_RDWR);
+        struct stat file {};
+        if (!fd || fstat(fd.get(), &file) != 0) {
+            return {};  // where it is there, the provider cannot open it either, and says why
+        }
+        const SegmentOwner owner = owner_of(fd.get());
+        if (owner.state == SegmentOwner::State::alive) {
+            return {.by = NameUse::By::process, .process = owner.process};
+        }
+        return {.by = is_segment(fd.get(), file.st_size, name) ? NameUse::By::nobody
+                                                               : NameUse::By::file};
     } catch (const std::bad_alloc&) {
-        return -1;
+        return {};
     }
 }
 
@@ -345,7 +399,7 @@ void remove_segment(const std::string& name) noexcept {
     }
 }
 
-void mourn(const std::string& name, std::chrono::milliseconds mourning) noexcept {
+void mourn(const std::string& name) noexcept {
     try {
         Mourned& m = all_mourned();
         const std::lock_guard guard(m.mutex);
@@ -355,7 +409,6 @@ void mourn(const std::string& name, std::chrono::milliseconds mourning) noexcept
         m.names.insert(name);
     } catch (const std::bad_alloc&) {
     }
-    remove_stale_segments(kMoment, mourning);
 }
 
 void remove_stale_segments(std::chrono::milliseconds patience,
@@ -370,7 +423,8 @@ void remove_stale_segments(std::chrono::milliseconds patience,
         Mourned::Names left;
         for_each_file([&](std::string_view file) {
             const auto known = m.find(file);
-            const pid_t process = maker(file);
+            const pid_t made = maker(file);
+            const pid_t process = made != 0 ? made : leftover(file).process;
             const bool own = process == getpid();
             // Another program may use such names without our locks: then its process must be gone,
             // too.

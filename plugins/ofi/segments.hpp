@@ -42,8 +42,17 @@ class SegmentGate {
     bool entered_ = false;
 };
 
-// In the gate: the process that holds a segment of that name; 0: one that cannot be told; -1: none.
-pid_t segment_holder(const std::string& name) noexcept;
+// In the gate: who has the name already.
+struct NameUse {
+    enum class By {
+        nobody,
+        process,  // holds a segment of that name
+        file,     // that is nobody's, and no segment
+    };
+    By by = By::nobody;
+    pid_t process = 0;  // 0: in another pid namespace
+};
+NameUse use_of(const std::string& name) noexcept;
 // Whether the name tells that we made it up: then nobody else makes it at the same time.
 bool made_up(const std::string& name) noexcept;
 
@@ -82,10 +91,11 @@ struct SegmentOwner {
 };
 SegmentOwner segment_owner(const std::string& name) noexcept;
 
-// Removes the segment `name`, unless somebody holds it; waits for a second at most.
+// Removes the segment `name`, unless somebody holds it, or it is none; waits for a second at most.
 void remove_segment(const std::string& name) noexcept;
 // Those of this user that were found dead so long ago, here or by another process, and whose names
-// tell that they were made by processes which are no more, or by this one, or were mourned. Earlier
+// tell that they were made by processes which are no more, or by this one, or were mourned, if they
+// are segments; names come from addresses, and may be of files of other programs. Earlier
 // they may be in a greeting that somebody has not looked at yet, and libfabric crashes where such a
 // name is nobody's. None, if the gate was shut for `patience`: somebody may be stopped in it.
 inline constexpr std::chrono::milliseconds kMoment{10};
@@ -93,8 +103,7 @@ inline constexpr std::chrono::milliseconds kLastLook{1000};  // of who will not 
 inline constexpr std::chrono::milliseconds kMourning{10'000};
 void remove_stale_segments(std::chrono::milliseconds patience = kMoment,
                            std::chrono::milliseconds mourning = kMourning) noexcept;
-// That; and the process that had the class `name` is no more: what is left of its contexts goes
-// with others, then.
-void mourn(const std::string& name, std::chrono::milliseconds mourning = kMourning) noexcept;
+// The process that had the class `name` is no more: what is left of its contexts goes with others.
+void mourn(const std::string& name) noexcept;
 
 }  // namespace na::ofi

@@ -4,6 +4,7 @@
 // The transport is a real one; spies.hpp listens to what is asked of its address vectors.
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -283,6 +284,33 @@ TEST_CASE("a name that is in use stays its owner's", "[ofi][places]") {
     CHECK(ok(ask(side, side.domain.lookup(name).value())));
     owner.link().barrier([&] { side.pump(); });
     CHECK(owner.join().empty());
+}
+
+TEST_CASE("a name that a file of another program has is not taken from it", "[ofi][places]") {
+    if (!can_open("ofi+shm")) {
+        support::skip("ofi+shm cannot be opened here");
+        return;
+    }
+    const std::string name = "foreign-" + std::to_string(getpid());
+    const std::string path = "/dev/shm/" + name;
+    {
+        std::ofstream file(path);
+        file << "precious";
+    }
+    const auto taken = na::Domain::listen("ofi+shm://" + name);
+    REQUIRE_FALSE(taken);
+    CHECK(taken.status() == Status::addrinuse);
+    CHECK(taken.error().message.find(path) != std::string::npos);
+    {
+        Side side("ofi+shm");
+        CHECK(ask(side, side.domain.lookup("ofi+shm://" + name).value()) == Status::hostunreach);
+    }
+    struct stat file {};
+    REQUIRE(stat(path.c_str(), &file) == 0);
+    CHECK(file.st_size == 8);
+    CHECK((file.st_mode & S_ISVTX) == 0);
+    CHECK(unlink(path.c_str()) == 0);
+    CHECK(na::Domain::listen("ofi+shm://" + name));
 }
 
 TEST_CASE("of those who want a name at once one gets it", "[ofi][places]") {

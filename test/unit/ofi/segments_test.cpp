@@ -52,7 +52,13 @@ ino_t number_of(const std::string& name) {
 bool make_file(const std::string& name) {
     const na::util::UniqueFd fd(
         open(path_of(name).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    return static_cast<bool>(fd);
+    return fd && pwrite(fd.get(), name.data(), name.size(), 500) == std::ssize(name);
+}
+
+// Its process is no more.
+void mourn_now(const std::string& name, std::chrono::milliseconds mourning) {
+    mourn(name);
+    remove_stale_segments(kMoment, mourning);
 }
 
 // Files that are gone after the test, however it ends.
@@ -177,14 +183,14 @@ TEST_CASE("only what nobody holds is removed", "[ofi][segments]") {
     const std::string held = files.expect(name + ".2");
     Holder holder({held});
     REQUIRE(until([&] { return std::none_of(std::begin(dead), std::end(dead), exists); },
-                  [&] { mourn(name, 0ms); }));
+                  [&] { mourn_now(name, 0ms); }));
     CHECK(exists(held));
     CHECK(owner_of(held).process == holder.pid());
     for (const std::string& other : others) {
         CHECK(exists(other));
     }
     holder.kill();
-    REQUIRE(until([&] { return !exists(held); }, [&] { mourn(name, 0ms); }));
+    REQUIRE(until([&] { return !exists(held); }, [&] { mourn_now(name, 0ms); }));
 }
 
 TEST_CASE("segments of processes that are no more are found by their names", "[ofi][segments]") {
@@ -226,8 +232,8 @@ TEST_CASE("what a dead one has left under a name that was given goes with others
     const std::string dotted = files.make(name + ".more.2");
     const std::string others[] = {files.make(name + ".x"), files.make(name + "x")};
     for (int i = 0; i < 100; ++i) {
-        mourn(name, 1s);
-        mourn(dotted, 1s);
+        mourn_now(name, 1s);
+        mourn_now(dotted, 1s);
         remove_stale_segments(1s);
     }
     CHECK(std::all_of(std::begin(own), std::end(own), exists));
@@ -255,7 +261,7 @@ TEST_CASE("nothing is concluded while a segment is being made", "[ofi][segments]
         const auto gate = enter_as_maker();
         CHECK(segment_owner(name).state == State::unknown);
         remove_segment(name);
-        mourn(name, 0ms);
+        mourn_now(name, 0ms);
         CHECK(exists(name));
         remove_stale_segments();
         CHECK(exists(stale));
@@ -304,11 +310,11 @@ TEST_CASE("what was found dead is nobody's to remove when it is taken over", "[o
     Files files;
     const std::string name = files.make(fresh("taken-over"));
     remove_stale_segments();
-    mourn(name, 10min);
+    mourn_now(name, 10min);
     struct stat file {};
     REQUIRE(until(
         [&] { return stat(path_of(name).c_str(), &file) == 0 && (file.st_mode & S_ISVTX) != 0; },
-        [&] { mourn(name, 10min); }));
+        [&] { mourn_now(name, 10min); }));
     const na::util::UniqueFd held = hold_segment(name);
     REQUIRE(held);
     REQUIRE(stat(path_of(name).c_str(), &file) == 0);
@@ -339,7 +345,7 @@ TEST_CASE("a process does not lose its segments by looking at them", "[ofi][segm
     CHECK(segment_owner(name).state == State::alive);
     CHECK(segment_owner(name).process == 0);
     const std::string dead = files.make(name + ".1");
-    REQUIRE(until([&] { return !exists(dead); }, [&] { mourn(name, 0ms); }));
+    REQUIRE(until([&] { return !exists(dead); }, [&] { mourn_now(name, 0ms); }));
     remove_segment(name);
     CHECK(exists(name));
     other.link().put("look");
@@ -450,11 +456,59 @@ TEST_CASE("what is no segment of ours is left alone", "[ofi][segments]") {
     CHECK(owner_of(pipe).state != State::alive);
     for (const std::string& name : {link, pipe, folder}) {
         const std::string after = files.make(name + ".0");
-        REQUIRE(until([&] { return !exists(after); }, [&] { mourn(name, 0ms); }));
+        REQUIRE(until([&] { return !exists(after); }, [&] { mourn_now(name, 0ms); }));
         CHECK(exists(name));
     }
     CHECK(exists(target));
     CHECK(rmdir(path_of(folder).c_str()) == 0);
+}
+
+// Somebody may take one for an address, and finds nobody there.
+TEST_CASE("files of other programs are left alone", "[ofi][segments]") {
+    Files files;
+    const std::string gone = std::to_string(dead_process());
+    const std::string foreign[] = {files.expect(fresh("foreign")),
+                                   files.expect(fresh("foreign~") + gone)};
+    for (const std::string& name : foreign) {
+        const na::util::UniqueFd fd(
+            open(path_of(name).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640));
+        REQUIRE(write(fd.get(), "precious", 8) == 8);
+    }
+    const std::string after = files.make(fresh("after"));
+    REQUIRE(until([&] { return !exists(after); },
+                  [&] {
+                      for (const std::string& name : foreign) {
+                          mourn(name);
+                          remove_segment(name);
+                      }
+                      mourn_now(after, 0ms);
+                  }));
+    for (const std::string& name : foreign) {
+        struct stat file {};
+        REQUIRE(stat(path_of(name).c_str(), &file) == 0);
+        CHECK((file.st_mode & 07777) == 0640);
+        CHECK(file.st_size == 8);
+        CHECK(use_of(name).by == NameUse::By::file);
+    }
+}
+
+TEST_CASE("who is killed while he closes leaves nothing for good", "[ofi][segments]") {
+    Files files;
+    const std::string name = files.make(fresh("closing"));
+    const std::string other = files.expect(name + "~" + std::to_string(dead_process()));
+    REQUIRE(link(path_of(name).c_str(), path_of(other).c_str()) == 0);
+    const bool before = GENERATE(true, false);
+    if (!before) {  // he had written it already
+        const na::util::UniqueFd fd(open(path_of(name).c_str(), O_RDWR | O_CLOEXEC));
+        REQUIRE(pwrite(fd.get(), other.data(), other.size(), 500) == std::ssize(other));
+    }
+    CHECK(use_of(name).by == NameUse::By::nobody);
+    for (int i = 0; i < 100; ++i) {
+        remove_stale_segments(1s);
+    }
+    CHECK(exists(other));
+    REQUIRE(until([&] { return !exists(other); }, [] { remove_stale_segments(kMoment, 20ms); }));
+    REQUIRE(until([&] { return !exists(name); }, [&] { mourn_now(name, 0ms); }));
 }
 
 TEST_CASE("another user's segment is not removed", "[ofi][segments]") {
@@ -466,7 +520,7 @@ TEST_CASE("another user's segment is not removed", "[ofi][segments]") {
     const std::string name = files.make(fresh("theirs"));
     REQUIRE(chown(path_of(name).c_str(), 65534, 65534) == 0);
     const std::string mine = files.make(name + ".1");
-    REQUIRE(until([&] { return !exists(mine); }, [&] { mourn(name, 0ms); }));
+    REQUIRE(until([&] { return !exists(mine); }, [&] { mourn_now(name, 0ms); }));
     CHECK(exists(name));
 }
 
