@@ -69,7 +69,7 @@ Context::~Context() {
         remove_stale_segments();
     }
     if (domain_.provider().probe == Probe::process) {
-        leave_greetings();
+        leave_for_others();
         endpoint_.reset();
         close_parked();
     }

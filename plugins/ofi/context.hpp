@@ -66,7 +66,7 @@ class Context final : public session::Engine {
     void pay(Request& r) noexcept;
     void look_at_retired() noexcept;
     bool retiring() const noexcept;
-    void leave_greetings() noexcept;
+    void leave_for_others() noexcept;
 
     // message.cpp
     plugin::Posted transmit(session::Link& link, std::span<const std::byte> bytes,

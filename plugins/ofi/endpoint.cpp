@@ -77,7 +77,11 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
     }
     if (choice.provider->naming == Naming::text) {
         e->neighbour_name_ = source;
-        close_parked(e->neighbour_name_);
+        if (!close_parked(e->neighbour_name_)) {
+            return Error{Status::addrinuse,
+                         "the former endpoint of that name had posts under way to others of this "
+                         "process, which still answer to it: close those, or choose another name"};
+        }
         // The provider would take over what a dead process has left, which survivors may still have
         // mapped. (Once it is a neighbour's it is not looked at.)
         remove_segment(std::string(source.substr(0, source.find('\0'))));

@@ -13,6 +13,7 @@ struct Parked {
     std::shared_ptr<void> base;
     std::unique_ptr<Endpoint> endpoint;  // closed first
     std::vector<std::shared_ptr<Neighbour>> until;
+    bool owed;
 
     bool awaited() const {
         return std::any_of(until.begin(), until.end(), [](const std::shared_ptr<Neighbour>& n) {
@@ -50,11 +51,11 @@ void close_those(Which&& which) noexcept {
 }  // namespace
 
 void park(std::unique_ptr<Endpoint> endpoint, std::shared_ptr<void> base,
-          std::vector<std::shared_ptr<Neighbour>> until) noexcept {
+          std::vector<std::shared_ptr<Neighbour>> until, bool owed) noexcept {
     endpoint->give_up_name();
     try {
         std::list<Parked> one;
-        one.push_back({std::move(base), std::move(endpoint), std::move(until)});
+        one.push_back({std::move(base), std::move(endpoint), std::move(until), owed});
         Table& t = table();
         const std::lock_guard guard(t.mutex);
         t.parked.splice(t.parked.end(), one);
@@ -67,8 +68,15 @@ void close_parked() noexcept {
     close_those([](const Parked& p) { return !p.awaited(); });
 }
 
-void close_parked(const std::string& name) noexcept {
-    close_those([&](const Parked& p) { return p.endpoint->known_as() == name; });
+bool close_parked(const std::string& name) noexcept {
+    bool stays = false;
+    close_those([&](const Parked& p) {
+        const bool meant = p.endpoint->known_as() == name;
+        const bool keep = meant && p.owed && p.awaited();
+        stays = stays || keep;
+        return meant && !keep;
+    });
+    return !stays;
 }
 
 }  // namespace na::ofi

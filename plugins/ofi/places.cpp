@@ -204,31 +204,36 @@ void Context::look_at_retired() noexcept {
 }
 
 // At the end: who has got a greeting from us, and may not have looked at it yet, will look for the
-// endpoint that it names.
-void Context::leave_greetings() noexcept {
+// endpoint that it names. What is owed comes into our segment, which other processes keep mapped.
+void Context::leave_for_others() noexcept {
     std::vector<std::shared_ptr<Neighbour>> near;
-    const auto may_look = [&](const std::shared_ptr<Neighbour>& neighbour) {
+    bool owed = false;
+    const auto may_come = [&](const std::shared_ptr<Neighbour>& neighbour, bool met, bool owes) {
+        if (met && !(owes && under_way_ != 0)) {
+            return;
+        }
         if (neighbour == nullptr) {
-            endpoint_->leave_name();
+            if (!met) {
+                endpoint_->leave_name();
+            }
         } else if (!HoldOpen(neighbour.get()).closed()) {
             near.push_back(neighbour);
+            owed = owed || owes;
         }
     };
     try {
         for (const auto& [key, link] : links()) {
-            if (const Link& l = of(*link); l.addr != FI_ADDR_NOTAVAIL && !l.self && !l.met) {
-                may_look(l.neighbour);
+            if (const Link& l = of(*link); l.addr != FI_ADDR_NOTAVAIL && !l.self) {
+                may_come(l.neighbour, l.met, l.owed != 0 || !l.requests.empty());
             }
         }
         for (const Retired& r : retired_) {
-            if (!r.met && r.looks == 0) {
-                may_look(r.neighbour);
-            }
+            may_come(r.neighbour, r.met || r.looks != 0, r.owed != 0);
         }
     } catch (const std::bad_alloc&) {
     }
     if (!near.empty()) {
-        park(std::move(endpoint_), domain_.base(), std::move(near));
+        park(std::move(endpoint_), domain_.base(), std::move(near), owed);
     }
 }
 

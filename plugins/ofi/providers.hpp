@@ -56,7 +56,8 @@ struct Provider {
     bool forgets_peers = true;
     // So can the place of an endpoint of this process that has closed.
     bool forgets_closed_neighbours = true;
-    // Where it had an endpoint of this process is nothing to it when that has closed: see spots.hpp.
+    // Where it had an endpoint of this process is nothing to it when that has closed: see
+    // spots.hpp.
     bool forgets_names = true;
     bool by_default = true;        // listed among the protocols; others only when asked for
     std::string_view remark = {};  // why it is as it is

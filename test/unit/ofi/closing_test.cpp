@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
@@ -51,6 +52,26 @@ struct Closing {
     std::optional<Side> side;
     std::string path;
 };
+
+// Sends something to a side of this process, which knows the other then.
+void meet(Side& from, Side& to) {
+    const na::Buffer out = from.domain.make_buffer(8).value();
+    const na::Buffer in = to.domain.make_buffer(8).value();
+    na::Operation send(from.context), receive(to.context);
+    bool sent = false, received = false;
+    to.context
+        .recv_unexpected(receive, in, [&](na::Status s, const na::Message&) { received = ok(s); })
+        .value();
+    from.context
+        .send_unexpected(send, from.domain.lookup(to.domain.uri()).value(), 1, out.first(1),
+                         [&](na::Status s) { sent = ok(s); })
+        .value();
+    PARTY_REQUIRE(until([&] { return sent && received; },
+                        [&] {
+                            from.pump();
+                            to.pump();
+                        }));
+}
 
 }  // namespace
 
@@ -201,4 +222,56 @@ TEST_CASE("the segment of who has greeted somebody is there while he closes", "[
     greeted.link().put("look");
     greeted.link().barrier([] {});
     CHECK(greeted.join().empty());
+}
+
+// The neighbour writes its answer into what libfabric had for the class.
+TEST_CASE("a class closes before a neighbour has looked at its put", "[ofi][closing]") {
+    if (!can_open("ofi+shm")) {
+        support::skip("ofi+shm cannot be opened here");
+        return;
+    }
+    const bool opens_again = GENERATE(false, true);
+    CAPTURE(opens_again);
+    const std::string name = "ofi+shm://owes-" + std::to_string(getpid());
+    support::Party party(support::Party::As::process, [&](support::Link&) {
+        std::optional<Side> idle(std::in_place, "ofi+shm");
+        std::optional<Side> side(std::in_place, name);
+        meet(*side, *idle);
+        std::array<char, 64> theirs{};
+        std::optional<na::Memory> target =
+            idle->domain.register_memory(theirs, na::Access::read_write).value();
+        {
+            std::array<char, 64> mine{};
+            const na::Memory source =
+                side->domain.register_memory(mine, na::Access::read_write).value();
+            na::Operation put(side->context);
+            bool ended = false;
+            side->context
+                .put(put, side->domain.lookup(idle->domain.uri()).value(), source.range(0, 8),
+                     side->domain.decode_memory(target->encode()).value().at(0),
+                     [&](na::Status) { ended = true; })
+                .value();
+            side->context.cancel(put);
+            PARTY_REQUIRE(until([&] { return ended; }, [&] { side->pump(); }));
+        }
+        PARTY_REQUIRE(side->context.close(10s));
+        side.reset();
+        if (opens_again) {
+            const auto early = na::Domain::listen(name);
+            PARTY_REQUIRE(!early);
+            PARTY_REQUIRE(early.status() == na::Status::addrinuse);
+        }
+        for (int i = 0; i < 1000; ++i) {
+            idle->pump();
+        }
+        if (opens_again) {
+            target.reset();
+            idle.reset();
+            idle.emplace("ofi+shm");
+            side.emplace(name);
+            meet(*side, *idle);
+            meet(*idle, *side);
+        }
+    });
+    CHECK(party.join().empty());
 }
