@@ -51,7 +51,7 @@ void Engine::forget_session(Link& link) noexcept {
     link.no_way.end();
     link.vacant.end();
     link.fading = false;
-    link.probe.reset();
+    link.end_probe();
     link.answered = false;
     link.due &= static_cast<std::uint8_t>(
         ~(Link::kHello | Link::kConfirm | Link::kCheck | Link::kCredit | Link::kBye));

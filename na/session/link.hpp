@@ -100,8 +100,10 @@ struct Link {
     std::int64_t probe_end = 0;          // of the probe under way
     util::Spell no_way{kOutageStep};     // probes find no way there
     util::Spell vacant{kLastWordsStep};  // nobody is there, by a probe, or (fading) by the library
-    util::UniqueFd probe;                // Traits::port_is_tcp: a connection attempt
-    bool answered = false;               // the last probe reached somebody
+    util::UniqueFd probe;      // Traits::port_is_tcp: a connection to see whether somebody is there
+    bool probe_holds = false;  // it has reached somebody, and stays as long as he does
+    std::int64_t probe_look = 0;  // at one that holds: the next
+    bool answered = false;        // the last probe reached somebody
 
     util::ListHook work;     // something is to be done in the next progress()
     util::ListHook watched;  // the peer's death matters
@@ -119,6 +121,10 @@ struct Link {
             sum += static_cast<std::uint16_t>(sent[lane] - acked[lane]);
         }
         return sum;
+    }
+    void end_probe() noexcept {
+        probe.reset();
+        probe_holds = false;
     }
     bool holding() const noexcept { return !held[0].empty() || !held[1].empty(); }
 };

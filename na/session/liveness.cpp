@@ -7,8 +7,14 @@
 // whether it still knows the session (check), and where the library does not get through, whether
 // somebody is there at all is found out in another way (probe). Without such a dependency nothing
 // runs.
+//
+// A probe is a connection to the peer's port that is never used. It stays for as long as the peer
+// is silent: the kernel ends it with the peer's process, though that has not taken it up yet; and
+// a peer that is busy for minutes finds one of them per link, not one per look, which would fill
+// the queue of its port until further ones go unanswered, as if nobody were there.
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <string>
@@ -18,17 +24,20 @@
 
 #include "na/session/engine.hpp"
 #include "na/util/log.hpp"
+#include "na/util/tcp.hpp"
 
 namespace na::session {
 namespace {
 
-constexpr std::int64_t kPatience = 40 * kMs;        // of "try again", before the first probe
-constexpr std::int64_t kSilence = 400 * kMs;        // with a check unanswered, before a probe
-constexpr std::int64_t kProbe = 1000 * kMs;         // between probes
-constexpr std::int64_t kProbeLimit = 10'000 * kMs;  // an attempt that nobody answers
+constexpr std::int64_t kPatience = 40 * kMs;             // of "try again", before the first probe
+constexpr std::int64_t kSilence = 400 * kMs;             // with a check unanswered, before a probe
+constexpr std::int64_t kProbe = 1000 * kMs;              // between probes
+constexpr std::int64_t kHeldLook = 200 * kMs;            // at one that has reached somebody
+constexpr std::chrono::milliseconds kHeldSilence{2000};  // of its host, which is asked each second
+constexpr std::int64_t kProbeLimit = 10'000 * kMs;       // an attempt that nobody answers
 // One that begins then: the kernel's next try of the former may have been far off.
 constexpr std::int64_t kLastProbe = 2000 * kMs;
-constexpr std::int64_t kOutage = 10'000 * kMs;      // without a way to a peer that was there
+constexpr std::int64_t kOutage = 10'000 * kMs;  // without a way to a peer that was there
 // Between the news that nobody is there any more and the end of the session: what the peer said
 // last may be here already, unread, or not handed over yet by a thread of the library.
 constexpr std::int64_t kLastWords = 100 * kMs;
@@ -99,7 +108,7 @@ void Engine::look_around(std::int64_t now) {
             }
             link->audited = false;
             if (link->state == Link::State::up) {
-                link->probe.reset();  // what it would tell is known
+                link->end_probe();  // what it would tell is known
             }
         }
         const bool matters = link->audited || link->fading || link->awaited != 0 || link->wants ||
@@ -109,6 +118,7 @@ void Engine::look_around(std::int64_t now) {
         link->wants = false;
         if (!matters) {
             util::IntrusiveList<Link, &Link::watched>::remove(*link);
+            link->end_probe();
         } else if (!link->dying.linked()) {
             check_link(*link, now);
             greeting_ = greeting_ || link->state == Link::State::greeting;
@@ -200,11 +210,36 @@ int Engine::look_at_probe(Link& link, std::int64_t now) noexcept {
     return error;
 }
 
+// As long as it lasts, and its host confirms that, there is nothing new. Otherwise another one
+// tells, if it is time for that.
+int Engine::look_at_held(Link& link, std::int64_t now) {
+    if (now < link.probe_look) {
+        return EINPROGRESS;
+    }
+    link.probe_look = now + kHeldLook;
+    pollfd set{link.probe.get(), POLLRDHUP, 0};  // (what is said there is no news)
+    const bool ended = ::poll(&set, 1, 0) != 0;
+    if (!ended && !util::silent(link.probe.get(), kHeldSilence)) {
+        return EINPROGRESS;
+    }
+    link.end_probe();
+    if (ended && now < link.next_probe) {
+        return EINPROGRESS;
+    }
+    const int error = begin_probe(link, now);
+    if (!ended) {  // that was part of its time
+        link.probe_end -= std::chrono::nanoseconds(kHeldSilence).count();
+    }
+    return error;
+}
+
 void Engine::probe(Link& link, std::int64_t now) {
     if (!traits_.port_is_tcp) {
         return;
     }
-    const int error = link.probe ? look_at_probe(link, now) : begin_probe(link, now);
+    const int error = link.probe_holds ? look_at_held(link, now)
+                      : link.probe     ? look_at_probe(link, now)
+                                       : begin_probe(link, now);
     if (error == EINPROGRESS) {
         return;
     }
@@ -217,13 +252,18 @@ void Engine::probe(Link& link, std::int64_t now) {
 // no way to it; a session outlives a disturbance of the network, as the connection beneath it does,
 // and its peer by so much that nothing of it is lost.
 bool Engine::means_gone(Link& link, int error, std::int64_t now) {
-    link.probe.reset();
     link.answered = error == 0;
-    bool gone = false;
     if (error == 0) {
+        util::keep_asking(link.probe.get());
+        link.probe_holds = true;
+        link.probe_look = now + kHeldLook;
         link.no_way.end();
         link.vacant.end();
-    } else if (says_gone(error)) {
+        return false;
+    }
+    link.end_probe();
+    bool gone = false;
+    if (says_gone(error)) {
         gone = link.state != Link::State::up || link.vacant.lasts(now, kLastWords);
         link.next_probe = std::min(link.next_probe, now + kLastWordsStep);
     } else if (says_no_way(error)) {
@@ -238,7 +278,7 @@ bool Engine::means_gone(Link& link, int error, std::int64_t now) {
 // Where posts wait for connections: not before somebody has answered, and not while that is in
 // doubt.
 bool Engine::may_wait(Link& link) noexcept {
-    if (link.self || (link.answered && !link.probe)) {
+    if (link.self || (link.answered && (!link.probe || link.probe_holds))) {
         return true;
     }
     const std::int64_t now = now_ns();

@@ -44,22 +44,22 @@ int get(int fd, int level, int option) noexcept {
     return getsockopt(fd, level, option, &value, &size) == 0 ? value : 0;
 }
 
-// The kernel asks once a second, and whoever lives answers, also if it has no room for what is
-// sent. (As many probes as can be: the end is ours to say.)
-void ask(int fd) noexcept {
+constexpr int kMostQuestions = 127;  // as many as can be: the end is ours to say
+
+bool asked(int fd) noexcept {
+    return get(fd, SOL_SOCKET, SO_KEEPALIVE) != 0 &&
+           get(fd, IPPROTO_TCP, TCP_KEEPCNT) == kMostQuestions;
+}
+
+}  // namespace
+
+void keep_asking(int fd) noexcept {
     set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1);
     set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
-    set(fd, IPPROTO_TCP, TCP_KEEPCNT, 127);
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, kMostQuestions);
     set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
-bool asked(int fd) noexcept {
-    return get(fd, SOL_SOCKET, SO_KEEPALIVE) != 0 && get(fd, IPPROTO_TCP, TCP_KEEPCNT) == 127;
-}
-
-// It has confirmed nothing for so long, and not answered several questions (probes, or what was
-// sent again) since. Time alone says nothing: where the other side does not read, the questions are
-// far apart.
 bool silent(int fd, std::chrono::milliseconds least) noexcept {
     constexpr unsigned kQuestions = 3;
     tcp_info info{};
@@ -68,8 +68,6 @@ bool silent(int fd, std::chrono::milliseconds least) noexcept {
            info.tcpi_last_ack_recv >= least.count() &&
            std::max(info.tcpi_probes, info.tcpi_retransmits) >= kQuestions;
 }
-
-}  // namespace
 
 template <typename Each>
 void SilenceWatch::each(const IpEndpoint& here, Each&& each) const noexcept {
@@ -111,7 +109,7 @@ std::size_t SilenceWatch::look(const IpEndpoint& here) noexcept {
     std::size_t ended = 0;
     each(here, [&](int fd) {
         if (get(fd, SOL_SOCKET, SO_KEEPALIVE) == 0) {  // else its owner asks
-            ask(fd);
+            keep_asking(fd);
         }
         if (silent(fd, silence_)) {
             shutdown(fd, SHUT_RDWR);

@@ -11,6 +11,14 @@
 
 namespace na::util {
 
+// The kernel asks once a second whether the other host lives, and whoever does answers, also where
+// there is no room for what is sent.
+void keep_asking(int fd) noexcept;
+// Of one that is asked: its host has confirmed nothing for so long, and not answered several
+// questions (probes, or what was sent again) since. Time alone says nothing: where the other side
+// does not read, the questions are far apart.
+bool silent(int fd, std::chrono::milliseconds least) noexcept;
+
 // Ends connections with hosts that have vanished, so that the library learns it: TCP itself tries
 // for 15 minutes, and the library has no call to close one. A connection is shut down when its host
 // has confirmed nothing for `silence` and in kLooks looks, though it was asked each second

@@ -62,11 +62,15 @@ struct Port {
         REQUIRE(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0);
         number = ntohs(at.sin_port);
     }
+    // None: nobody is waiting there.
+    na::util::UniqueFd accept() {
+        pollfd p{.fd = fd.get(), .events = POLLIN, .revents = 0};
+        return na::util::UniqueFd(
+            ::poll(&p, 1, 0) == 1 ? accept4(fd.get(), nullptr, nullptr, SOCK_CLOEXEC) : -1);
+    }
     // Who is there takes connections, so that there is room for further ones.
     void take() {
-        pollfd p{.fd = fd.get(), .events = POLLIN, .revents = 0};
-        while (::poll(&p, 1, 0) == 1) {
-            const na::util::UniqueFd s(accept4(fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        while (accept()) {
         }
     }
     // Connections are not taken any more, and not refused.
@@ -232,6 +236,35 @@ TEST_CASE("what a peer said last comes before the news that nobody is at its por
     REQUIRE(meet(b, a));  // what it said last
     CHECK(a.lost.empty());
     REQUIRE(settle([&] { return !a.lost.empty(); }, a));
+}
+
+TEST_CASE("who is busy for long finds one connection of each who waits") {
+    Net net;
+    Port port;
+    Node a(net, 1000, 0, {}, {.port_is_tcp = true});
+    Node b(net, port.number, 0, {}, {}, "127.0.0.1");
+    REQUIRE(meet(a, b));
+    TestOp waits;
+    a.await(waits, b);
+    const bool dies = GENERATE(false, true);
+    CAPTURE(dies);
+    a->loses = [](const Header&) { return true; };
+    REQUIRE(settle([&] { return a->stat("session_checks") >= 12; }, a));  // each 300 ms
+    CHECK(a.lost.empty());
+    CHECK(a->stat("session_probes") == 1);
+    if (dies) {
+        port.fd.reset();
+        REQUIRE(settle([&] { return !a.lost.empty(); }, a));
+        CHECK(a->stat("session_probes") >= 2);
+        return;
+    }
+    const na::util::UniqueFd one = port.accept();
+    CHECK(one);
+    CHECK_FALSE(port.accept());
+    CHECK_FALSE(readable(one.get(), 0));
+    a->loses = nullptr;
+    REQUIRE(settle([&] { return readable(one.get(), 0); }, a, b));  // its end: it has been heard
+    CHECK(a.lost.empty());
 }
 
 TEST_CASE("a process that did not run has not waited") {
