@@ -325,6 +325,7 @@ class Engine : public plugin::Context {
     std::int64_t held_nap_ = 0;  // waiting for room in the core: likewise
     std::size_t fd_count_ = 0;
     std::uint32_t polls_ = 0;
+    std::size_t held_ = 0;   // probes that stay, at the last look
     bool greeting_ = false;  // some link waits for an answer to its hello
     bool armed_ = false;
     bool full_ = false;  // retry_soon()

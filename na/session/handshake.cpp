@@ -47,7 +47,7 @@ void Engine::forget_session(Link& link) noexcept {
     link.state = Link::State::idle;
     link.offer = link.their_offer = link.out_cookie = 0;
     link.gave_way = false;
-    link.blocked_since = link.probe_end = link.next_probe = 0;
+    link.blocked_since = link.probe_end = link.next_probe = link.probe_interval = 0;
     link.no_way.end();
     link.vacant.end();
     link.fading = false;

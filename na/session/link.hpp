@@ -97,6 +97,8 @@ struct Link {
     std::int64_t call_interval = 0;  // between hellos
     std::int64_t blocked_since = 0;  // the transport does not get through; 0: it does
     std::int64_t next_probe = 0;
+    std::int64_t probe_begun = 0;        // the last
+    std::int64_t probe_interval = 0;     // 0: the least
     std::int64_t probe_end = 0;          // of the probe under way
     util::Spell no_way{kOutageStep};     // probes find no way there
     util::Spell vacant{kLastWordsStep};  // nobody is there, by a probe, or (fading) by the library

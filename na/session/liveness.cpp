@@ -8,10 +8,11 @@
 // somebody is there at all is found out in another way (probe). Without such a dependency nothing
 // runs.
 //
-// A probe is a connection to the peer's port that is never used. It stays for as long as the peer
-// is silent: the kernel ends it with the peer's process, though that has not taken it up yet; and
-// a peer that is busy for minutes finds one of them per link, not one per look, which would fill
-// the queue of its port until further ones go unanswered, as if nobody were there.
+// A probe is a connection to the peer's port that is never used. It stays while the peer is silent:
+// the kernel ends it with the peer's process, though that has not taken it up yet; and a peer that
+// is busy for minutes finds few of them, not one per second, which would fill the queue of its port
+// until further ones go unanswered, as if nobody were there. Some are made nevertheless, less and
+// less often: what has taken one up may forget it, and close the port all the same.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -29,9 +30,13 @@
 namespace na::session {
 namespace {
 
-constexpr std::int64_t kPatience = 40 * kMs;             // of "try again", before the first probe
-constexpr std::int64_t kSilence = 400 * kMs;             // with a check unanswered, before a probe
-constexpr std::int64_t kProbe = 1000 * kMs;              // between probes
+constexpr std::int64_t kPatience = 40 * kMs;     // of "try again", before the first probe
+constexpr std::int64_t kSilence = 400 * kMs;     // with a check unanswered, before a probe
+constexpr std::int64_t kProbe = 1000 * kMs;      // between probes
+constexpr std::int64_t kProbeMost = 8000 * kMs;  // growing to that
+constexpr std::int64_t kProbeHeld = 8000 * kMs;  // between those that stay
+constexpr std::int64_t kProbeHeldMost = 300'000 * kMs;
+constexpr std::size_t kMostHeld = 128;                   // descriptors are the program's
 constexpr std::int64_t kHeldLook = 200 * kMs;            // at one that has reached somebody
 constexpr std::chrono::milliseconds kHeldSilence{2000};  // of its host, which is asked each second
 constexpr std::int64_t kProbeLimit = 10'000 * kMs;       // an attempt that nobody answers
@@ -97,6 +102,7 @@ void Engine::look_around(std::int64_t now) {
     next_look_ = now + kLook;
     look();
     greeting_ = false;
+    held_ = 0;
     for (Link* link = watched_.front(); link != nullptr;) {
         Link* next = watched_.next(*link);
         if (link->heard == 0) {
@@ -107,6 +113,7 @@ void Engine::look_around(std::int64_t now) {
                 link->vacant.begin(now);
             }
             link->audited = false;
+            link->probe_interval = 0;
             if (link->state == Link::State::up) {
                 link->end_probe();  // what it would tell is known
             }
@@ -122,6 +129,7 @@ void Engine::look_around(std::int64_t now) {
         } else if (!link->dying.linked()) {
             check_link(*link, now);
             greeting_ = greeting_ || link->state == Link::State::greeting;
+            held_ += link->probe_holds ? 1 : 0;
         }
         link = next;
     }
@@ -184,6 +192,7 @@ void Engine::check_link(Link& link, std::int64_t now) {
 // errno's numbers: 0: somebody is there, EINPROGRESS: it will be seen.
 int Engine::begin_probe(Link& link, std::int64_t now) {
     ++stats_.probes;
+    link.probe_begun = now;
     link.next_probe = now + kProbe;
     link.probe_end = now + (link.vacant.on() ? kLastProbe : kProbeLimit);
     link.answered = false;
@@ -210,8 +219,8 @@ int Engine::look_at_probe(Link& link, std::int64_t now) noexcept {
     return error;
 }
 
-// As long as it lasts, and its host confirms that, there is nothing new. Otherwise another one
-// tells, if it is time for that.
+// As long as it lasts, and its host confirms that, there is nothing new. Otherwise, and from time
+// to time, another one tells.
 int Engine::look_at_held(Link& link, std::int64_t now) {
     if (now < link.probe_look) {
         return EINPROGRESS;
@@ -219,15 +228,19 @@ int Engine::look_at_held(Link& link, std::int64_t now) {
     link.probe_look = now + kHeldLook;
     pollfd set{link.probe.get(), POLLRDHUP, 0};  // (what is said there is no news)
     const bool ended = ::poll(&set, 1, 0) != 0;
-    if (!ended && !util::silent(link.probe.get(), kHeldSilence)) {
+    const bool silent = !ended && util::silent(link.probe.get(), kHeldSilence);
+    if (ended) {
+        link.probe_interval = 0;
+        link.next_probe = link.probe_begun + kProbe;
+    } else if (!silent && now < link.next_probe) {
         return EINPROGRESS;
     }
     link.end_probe();
-    if (ended && now < link.next_probe) {
+    if (!silent && now < link.next_probe) {
         return EINPROGRESS;
     }
     const int error = begin_probe(link, now);
-    if (!ended) {  // that was part of its time
+    if (silent) {  // that was part of its time
         link.probe_end -= std::chrono::nanoseconds(kHeldSilence).count();
     }
     return error;
@@ -254,14 +267,24 @@ void Engine::probe(Link& link, std::int64_t now) {
 bool Engine::means_gone(Link& link, int error, std::int64_t now) {
     link.answered = error == 0;
     if (error == 0) {
-        util::keep_asking(link.probe.get());
-        link.probe_holds = true;
-        link.probe_look = now + kHeldLook;
+        link.probe_holds = held_ < kMostHeld;
+        if (link.probe_holds) {
+            ++held_;
+            util::keep_asking(link.probe.get());
+            link.probe_look = now + kHeldLook;
+        } else {
+            link.end_probe();
+        }
+        link.probe_interval = link.probe_holds
+                                  ? std::clamp(link.probe_interval * 2, kProbeHeld, kProbeHeldMost)
+                                  : std::clamp(link.probe_interval * 2, kProbe, kProbeMost);
+        link.next_probe = now + link.probe_interval;
         link.no_way.end();
         link.vacant.end();
         return false;
     }
     link.end_probe();
+    link.probe_interval = 0;
     bool gone = false;
     if (says_gone(error)) {
         gone = link.state != Link::State::up || link.vacant.lasts(now, kLastWords);

@@ -2,14 +2,16 @@
 #include "na/util/tcp.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 
 #include <dirent.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
+
+#include <linux/tcp.h>  // its tcp_info is the whole one
 
 namespace na::util {
 namespace {
@@ -51,6 +53,19 @@ bool asked(int fd) noexcept {
            get(fd, IPPROTO_TCP, TCP_KEEPCNT) == kMostQuestions;
 }
 
+// Calls `visit` with each descriptor of this process.
+template <typename Visit>
+void for_each_descriptor(Visit&& visit) noexcept {
+    const std::unique_ptr<DIR, int (*)(DIR*)> all(opendir("/proc/self/fd"), closedir);
+    while (const dirent* entry = all != nullptr ? readdir(all.get()) : nullptr) {
+        char* end = nullptr;
+        const int fd = static_cast<int>(std::strtol(entry->d_name, &end, 10));
+        if (end != entry->d_name && *end == '\0') {
+            visit(fd);
+        }
+    }
+}
+
 }  // namespace
 
 void keep_asking(int fd) noexcept {
@@ -69,15 +84,27 @@ bool silent(int fd, std::chrono::milliseconds least) noexcept {
            std::max(info.tcpi_probes, info.tcpi_retransmits) >= kQuestions;
 }
 
+std::size_t hang_up_on_strangers(const IpEndpoint& here) noexcept {
+    constexpr std::uint8_t kEstablished = 1;  // TCP_ESTABLISHED, in a header that excludes this one
+    std::size_t ended = 0;
+    for_each_descriptor([&](int fd) {
+        const IpEndpoint name = name_of(fd, getsockname);
+        tcp_info info{};
+        socklen_t size = sizeof info;
+        if (name.port != 0 && name.port == here.port && name.address == here.address &&
+            getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+            size >= offsetof(tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received &&
+            info.tcpi_state == kEstablished && info.tcpi_bytes_received == 0) {
+            shutdown(fd, SHUT_RDWR);
+            ++ended;
+        }
+    });
+    return ended;
+}
+
 template <typename Each>
 void SilenceWatch::each(const IpEndpoint& here, Each&& each) const noexcept {
-    const std::unique_ptr<DIR, int (*)(DIR*)> all(opendir("/proc/self/fd"), closedir);
-    while (const dirent* entry = all != nullptr ? readdir(all.get()) : nullptr) {
-        char* end = nullptr;
-        const int fd = static_cast<int>(std::strtol(entry->d_name, &end, 10));
-        if (end == entry->d_name || *end != '\0') {
-            continue;
-        }
+    for_each_descriptor([&](int fd) {
         const IpEndpoint peer = name_of(fd, getpeername);
         if (peer.port != 0 && std::any_of(places_.begin(), places_.end(), [&](const IpEndpoint& p) {
                 return p.address == peer.address &&
@@ -85,7 +112,7 @@ void SilenceWatch::each(const IpEndpoint& here, Each&& each) const noexcept {
             })) {
             each(fd);
         }
-    }
+    });
 }
 
 void SilenceWatch::add(const IpEndpoint& there, std::int64_t now) {

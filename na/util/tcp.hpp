@@ -19,6 +19,11 @@ void keep_asking(int fd) noexcept;
 // does not read, the questions are far apart.
 bool silent(int fd, std::chrono::milliseconds least) noexcept;
 
+// Shuts down the connections that were made to us and on which nothing has come yet, so that the
+// library, which may have taken them up, learns it. `here`: where we listen. Answers how many.
+// Reads /proc.
+std::size_t hang_up_on_strangers(const IpEndpoint& here) noexcept;
+
 // Ends connections with hosts that have vanished, so that the library learns it: TCP itself tries
 // for 15 minutes, and the library has no call to close one. A connection is shut down when its host
 // has confirmed nothing for `silence` and in kLooks looks, though it was asked each second

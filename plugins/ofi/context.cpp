@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::size_t kBatch = 16;
 constexpr std::size_t kMaxPiece = std::size_t{1} << 30;
-constexpr std::int64_t kSettle = 50'000'000;          // ns: how long closing waits for connections
+constexpr std::int64_t kSettle = 50'000'000;  // ns: how long closing waits for connections
+constexpr int kSettles = 4;
 constexpr std::int64_t kConnectionLook = 20'000'000;  // ns: rxm looks at them every 10 ms
 constexpr std::int64_t kFarewell = 20'000'000;  // ns: how long closing waits for what is under way
 constexpr std::int64_t kFarewellStep = 1'000'000;
@@ -103,8 +104,25 @@ void Context::see_off() noexcept {
     }
 }
 
-// Lets the provider take up the connections that were made to it.
+// Lets the provider take up the connections that were made to it, and let go of those on which
+// nothing was said: probes of peers, which would not learn otherwise that we close, and strangers.
 void Context::settle() noexcept {
+    util::IpEndpoint here;
+    try {
+        if (const auto name = endpoint_->name()) {
+            here = name->ip();
+        }
+    } catch (const std::bad_alloc&) {
+    }
+    for (int i = 0; i < kSettles; ++i) {  // not as long as strangers like
+        settle_once();
+        if (util::hang_up_on_strangers(here) == 0) {
+            return;
+        }
+    }
+}
+
+void Context::settle_once() noexcept {
     const int fd = endpoint_->queue_fd();
     fid* queue = &endpoint_->cq()->fid;
     const std::int64_t start = session::now_ns();

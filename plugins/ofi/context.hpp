@@ -48,6 +48,7 @@ class Context final : public session::Engine {
     void look() override;
     void see_off() noexcept;
     void settle() noexcept;
+    void settle_once() noexcept;
     std::size_t read_queue() noexcept;
     bool read_error() noexcept;
     void done(Request& r, int error, const char* text);

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <climits>
 #include <csignal>
+#include <cstdint>
 #include <ctime>
 #include <functional>
 #include <iterator>
@@ -136,7 +137,7 @@ struct Leftover {
 Leftover leftover(std::string_view file) noexcept {
     const std::size_t mark = file.rfind('~');
     int process = 0;
-    if (mark != file.npos) {
+    if (mark != file.npos && mark != 0) {
         std::string_view rest = file.substr(mark + 1);
         if (number(rest, process) && rest.empty() && process > 0) {
             return {.name = file.substr(0, mark), .process = process};
@@ -153,6 +154,17 @@ bool is_segment(int fd, off_t size, std::string_view name) noexcept {
     const auto length = static_cast<std::size_t>(end - from);
     return length != 0 && pread(fd, noted.data(), length, from) == end - from &&
            leftover(std::string_view(noted.data(), length)).name.ends_with(leftover(name).name);
+}
+
+// Whether its maker was killed before it was done (where the memory of the machine was used up, for
+// one): libfabric writes the process into it at the end.
+bool is_half_made(int fd, off_t size) noexcept {
+    constexpr off_t kLeast = 65536;
+    constexpr off_t kProcess = 4;
+    std::int32_t process = 0;
+    return size == 0 ||
+           (size >= kLeast && (size & (size - 1)) == 0 &&
+            pread(fd, &process, sizeof process, kProcess) == sizeof process && process == 0);
 }
 
 // Calls `visit` with the name of each file.
@@ -195,8 +207,8 @@ pid_t maker(std::string_view file) noexcept {
 
 enum class Found { young, other };
 
-// In the gate, as a judge. Young: it is dead, and goes later.
-Found remove_if_dead(std::string_view name, std::chrono::milliseconds mourning = {},
+// In the gate, as a judge. Young: it is dead, and goes later. `ours`: the name is.
+Found remove_if_dead(std::string_view name, std::chrono::milliseconds mourning, bool ours,
                      bool own = false) {
     if (is_ours(name)) {
         return Found::other;
@@ -208,10 +220,10 @@ Found remove_if_dead(std::string_view name, std::chrono::milliseconds mourning =
         owner_of(fd.get()).state != SegmentOwner::State::dead) {
         return Found::other;
     }
-    // A name that we made up tells as much.
     const bool marked = (file.st_mode & S_ISVTX) != 0;
     const auto proves = [&] {
-        return maker(name) != 0 || is_segment(fd.get(), file.st_size, name);
+        return is_segment(fd.get(), file.st_size, name) ||
+               (ours && is_half_made(fd.get(), file.st_size));
     };
     if (!marked && !proves()) {
         return Found::other;
@@ -374,8 +386,9 @@ NameUse use_of(const std::string& name) noexcept {
         if (owner.state == SegmentOwner::State::alive) {
             return {.by = NameUse::By::process, .process = owner.process};
         }
-        return {.by = is_segment(fd.get(), file.st_size, name) ? NameUse::By::nobody
-                                                               : NameUse::By::file};
+        const bool segment =
+            is_segment(fd.get(), file.st_size, name) || is_half_made(fd.get(), file.st_size);
+        return {.by = segment ? NameUse::By::nobody : NameUse::By::file};
     } catch (const std::bad_alloc&) {
         return {};
     }
@@ -393,7 +406,7 @@ void remove_segment(const std::string& name) noexcept {
         }
         const SegmentGate gate(SegmentGate::As::judge, kLastLook);
         if (gate.entered()) {
-            remove_if_dead(name);
+            remove_if_dead(name, {}, true);
         }
     } catch (const std::bad_alloc&) {
     }
@@ -430,7 +443,8 @@ void remove_stale_segments(std::chrono::milliseconds patience,
             // too.
             const bool stale = process > 0 && (own || (kill(process, 0) != 0 && errno == ESRCH));
             if ((known != m.names.end() || stale) &&
-                remove_if_dead(file, mourning, own) == Found::young && known != m.names.end()) {
+                remove_if_dead(file, mourning, made != 0, own) == Found::young &&
+                known != m.names.end()) {
                 left.insert(*known);
             }
         });

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What closing waits for.
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,10 +14,15 @@
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "na/util/fd.hpp"
 #include "spies.hpp"
 #include "support/options.hpp"
 #include "support/two_process.hpp"
@@ -52,6 +60,12 @@ struct Closing {
     std::optional<Side> side;
     std::string path;
 };
+
+std::size_t descriptors() {
+    using std::filesystem::directory_iterator;
+    return static_cast<std::size_t>(
+        std::distance(directory_iterator("/proc/self/fd"), directory_iterator()));
+}
 
 // Sends something to a side of this process, which knows the other then.
 void meet(Side& from, Side& to) {
@@ -111,6 +125,45 @@ TEST_CASE("a class that somebody has connected to closes without waiting", "[ofi
     server.domain = {};
     CHECK(listened()[0]->reads - before < 100);
     CHECK(client.context.close(10s));
+}
+
+// Probes of peers that wait for it are such connections. libfabric forgets them, with their
+// descriptors.
+TEST_CASE("a class hangs up on who has connected and said nothing when it closes",
+          "[ofi][closing]") {
+    const std::string protocol =
+        GENERATE(as<std::string>{}, "ofi+tcp", "ofi+tcp;ofi_rxm", "ofi+sockets");
+    if (!can_open(protocol)) {
+        support::skip(protocol + " cannot be opened here");
+        return;
+    }
+    INFO(protocol);
+    { const Side first(protocol + "://127.0.0.1:0"); }  // what libfabric keeps for good
+    std::vector<na::util::UniqueFd> callers(5);
+    for (auto& caller : callers) {
+        caller.reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    }
+    const std::size_t before = descriptors();
+    {
+        Side server(protocol + "://127.0.0.1:0");
+        const std::string uri = server.domain.uri();
+        sockaddr_in at{};
+        at.sin_family = AF_INET;
+        at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        at.sin_port = htons(static_cast<std::uint16_t>(std::stoi(uri.substr(uri.rfind(':') + 1))));
+        const std::size_t open = descriptors();
+        for (auto& caller : callers) {
+            REQUIRE(connect(caller.get(), reinterpret_cast<sockaddr*>(&at), sizeof at) == 0);
+        }
+        REQUIRE(
+            until([&] { return descriptors() >= open + callers.size(); }, [&] { server.pump(); }));
+        CHECK(server.context.close(10s));
+    }
+    for (const auto& caller : callers) {
+        pollfd set{caller.get(), POLLIN, 0};
+        CHECK(poll(&set, 1, 10'000) == 1);
+    }
+    CHECK(descriptors() == before);
 }
 
 // On a busy machine somebody may be in the gate for long, without being stopped there.

@@ -468,7 +468,8 @@ TEST_CASE("files of other programs are left alone", "[ofi][segments]") {
     Files files;
     const std::string gone = std::to_string(dead_process());
     const std::string foreign[] = {files.expect(fresh("foreign")),
-                                   files.expect(fresh("foreign~") + gone)};
+                                   files.expect(fresh("foreign~") + gone), files.expect("~" + gone),
+                                   files.expect(gone + "-1")};
     for (const std::string& name : foreign) {
         const na::util::UniqueFd fd(
             open(path_of(name).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640));
@@ -490,6 +491,39 @@ TEST_CASE("files of other programs are left alone", "[ofi][segments]") {
         CHECK(file.st_size == 8);
         CHECK(use_of(name).by == NameUse::By::file);
     }
+}
+
+TEST_CASE("who is killed while he makes a segment does not keep its name", "[ofi][segments]") {
+    Files files;
+    const bool given = GENERATE(true, false);
+    const std::string name =
+        files.expect(given ? fresh("half") : std::to_string(dead_process()) + "-6");
+    const na::util::UniqueFd fd(
+        open(path_of(name).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const bool begun = GENERATE(true, false);
+    CAPTURE(given, begun);
+    if (begun) {
+        REQUIRE(ftruncate(fd.get(), 1 << 20) == 0);
+        REQUIRE(pwrite(fd.get(), "\4\0\1\0\0\0\0\0\1\1", 10, 0) == 10);
+    }
+    CHECK(use_of(name).by == NameUse::By::nobody);
+    if (given) {  // (to others it may be a file of another program)
+        const std::string after = files.make(fresh("half-after"));
+        REQUIRE(until([&] { return !exists(after); },
+                      [&] {
+                          mourn(name);
+                          mourn_now(after, 0ms);
+                      }));
+        CHECK(exists(name));
+    }
+    REQUIRE(until([&] { return !exists(name); },
+                  [&] {
+                      if (given) {
+                          remove_segment(name);
+                      } else {
+                          remove_stale_segments(kMoment, 0ms);
+                      }
+                  }));
 }
 
 TEST_CASE("who is killed while he closes leaves nothing for good", "[ofi][segments]") {

@@ -135,3 +135,24 @@ TEST_CASE("looks for silence are an interval apart, whoever is lost meanwhile", 
     CHECK_FALSE(watch.due(3 * kInterval - 1));
     CHECK(watch.due(3 * kInterval));
 }
+
+TEST_CASE("who has connected to us and said nothing is hung up on, others are not", "[tcp]") {
+    const UniqueFd here = listener();
+    const UniqueFd there = listener();
+    const Connection idle(here.get());
+    const Connection busy(here.get());
+    const Connection other(there.get());
+    REQUIRE(send(busy.made.get(), "x", 1, MSG_NOSIGNAL) == 1);
+    char c = 0;
+    REQUIRE(recv(busy.taken.get(), &c, 1, 0) == 1);
+    IpEndpoint another = local_end(here.get());
+    another.address = na::util::IpAddress::parse("127.0.0.2").value();
+    CHECK(na::util::hang_up_on_strangers({}) == 0);
+    CHECK(na::util::hang_up_on_strangers(another) == 0);
+    CHECK(na::util::hang_up_on_strangers(local_end(here.get())) == 1);
+    CHECK(recv(idle.made.get(), &c, 1, 0) == 0);
+    CHECK(na::util::hang_up_on_strangers(local_end(here.get())) == 0);  // once
+    for (const UniqueFd* fd : {&busy.made, &other.made, &other.taken}) {
+        CHECK(recv(fd->get(), &c, 1, MSG_DONTWAIT) == -1);
+    }
+}
