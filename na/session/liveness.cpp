@@ -230,6 +230,7 @@ int Engine::look_at_held(Link& link, std::int64_t now) {
     const bool ended = ::poll(&set, 1, 0) != 0;
     const bool silent = !ended && util::silent(link.probe.get(), kHeldSilence);
     if (ended) {
+        link.answered = false;
         link.probe_interval = 0;
         link.next_probe = link.probe_begun + kProbe;
     } else if (!silent && now < link.next_probe) {
@@ -267,7 +268,8 @@ void Engine::probe(Link& link, std::int64_t now) {
 bool Engine::means_gone(Link& link, int error, std::int64_t now) {
     link.answered = error == 0;
     if (error == 0) {
-        link.probe_holds = held_ < kMostHeld;
+        // (Where posts wait, each shall know better than that.)
+        link.probe_holds = traits_.connects_aside && held_ < kMostHeld;
         if (link.probe_holds) {
             ++held_;
             util::keep_asking(link.probe.get());
@@ -275,10 +277,12 @@ bool Engine::means_gone(Link& link, int error, std::int64_t now) {
         } else {
             link.end_probe();
         }
-        link.probe_interval = link.probe_holds
-                                  ? std::clamp(link.probe_interval * 2, kProbeHeld, kProbeHeldMost)
-                                  : std::clamp(link.probe_interval * 2, kProbe, kProbeMost);
-        link.next_probe = now + link.probe_interval;
+        if (traits_.connects_aside) {
+            link.probe_interval =
+                link.probe_holds ? std::clamp(link.probe_interval * 2, kProbeHeld, kProbeHeldMost)
+                                 : std::clamp(link.probe_interval * 2, kProbe, kProbeMost);
+        }
+        link.next_probe = std::max(link.next_probe, now + link.probe_interval);
         link.no_way.end();
         link.vacant.end();
         return false;
@@ -301,7 +305,7 @@ bool Engine::means_gone(Link& link, int error, std::int64_t now) {
 // Where posts wait for connections: not before somebody has answered, and not while that is in
 // doubt.
 bool Engine::may_wait(Link& link) noexcept {
-    if (link.self || (link.answered && (!link.probe || link.probe_holds))) {
+    if (link.self || (link.answered && !link.probe)) {
         return true;
     }
     const std::int64_t now = now_ns();

@@ -26,6 +26,12 @@ constexpr std::size_t kQueue = 8192;
 // loses all of its buffers, one per client that is killed.
 constexpr std::size_t kLargestForMulti = 16 * 1024;
 
+Error still_owed() {
+    return {Status::addrinuse,
+            "the former endpoint of that name had posts under way to others of this process, which "
+            "still answer to it: close those, or choose another name"};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
@@ -78,9 +84,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
     if (choice.provider->naming == Naming::text) {
         e->neighbour_name_ = source;
         if (!close_parked(e->neighbour_name_)) {
-            return Error{Status::addrinuse,
-                         "the former endpoint of that name had posts under way to others of this "
-                         "process, which still answer to it: close those, or choose another name"};
+            return still_owed();
         }
         // The provider would take over what a dead process has left, which survivors may still have
         // mapped. (Once it is a neighbour's it is not looked at.)
@@ -88,6 +92,9 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
         e->neighbour_ = open_neighbour(e->neighbour_name_);
         if (e->neighbour_ == nullptr) {
             return Error{Status::addrinuse, "this process has an endpoint of that name"};
+        }
+        if (!close_parked(e->neighbour_name_)) {  // by another thread since
+            return still_owed();
         }
     }
     if (Error error = e->listen(choice, source); !ok(error.status)) {

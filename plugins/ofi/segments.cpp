@@ -146,24 +146,29 @@ Leftover leftover(std::string_view file) noexcept {
     return {.name = file};
 }
 
+constexpr off_t kLeastSegment = 65536;
+
 // Whether it is a segment, and not something of another program.
 bool is_segment(int fd, off_t size, std::string_view name) noexcept {
-    const off_t end = end_of_text(fd, size);
-    std::array<char, NAME_MAX> noted;
+    const off_t end = size < kLeastSegment ? 0 : end_of_text(fd, size);
+    std::array<char, NAME_MAX + 1> noted;
     const off_t from = std::max<off_t>(end - std::ssize(noted), 0);
     const auto length = static_cast<std::size_t>(end - from);
-    return length != 0 && pread(fd, noted.data(), length, from) == end - from &&
-           leftover(std::string_view(noted.data(), length)).name.ends_with(leftover(name).name);
+    if (length == 0 || pread(fd, noted.data(), length, from) != end - from) {
+        return false;
+    }
+    std::string_view text(noted.data(), length);
+    text.remove_prefix(text.rfind('\0') + 1);  // what was not found is one less than none
+    return leftover(text).name == leftover(name).name;
 }
 
 // Whether its maker was killed before it was done (where the memory of the machine was used up, for
 // one): libfabric writes the process into it at the end.
 bool is_half_made(int fd, off_t size) noexcept {
-    constexpr off_t kLeast = 65536;
     constexpr off_t kProcess = 4;
     std::int32_t process = 0;
     return size == 0 ||
-           (size >= kLeast && (size & (size - 1)) == 0 &&
+           (size >= kLeastSegment && (size & (size - 1)) == 0 &&
             pread(fd, &process, sizeof process, kProcess) == sizeof process && process == 0);
 }
 

@@ -52,7 +52,8 @@ ino_t number_of(const std::string& name) {
 bool make_file(const std::string& name) {
     const na::util::UniqueFd fd(
         open(path_of(name).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    return fd && pwrite(fd.get(), name.data(), name.size(), 500) == std::ssize(name);
+    return fd && ftruncate(fd.get(), 1 << 16) == 0 &&
+           pwrite(fd.get(), name.data(), name.size(), 500) == std::ssize(name);
 }
 
 // Its process is no more.
@@ -469,11 +470,12 @@ TEST_CASE("files of other programs are left alone", "[ofi][segments]") {
     const std::string gone = std::to_string(dead_process());
     const std::string foreign[] = {files.expect(fresh("foreign")),
                                    files.expect(fresh("foreign~") + gone), files.expect("~" + gone),
-                                   files.expect(gone + "-1")};
+                                   files.expect(gone + "-1"), files.expect("s~" + gone)};
     for (const std::string& name : foreign) {
         const na::util::UniqueFd fd(
             open(path_of(name).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640));
-        REQUIRE(write(fd.get(), "precious", 8) == 8);
+        REQUIRE(pwrite(fd.get(), "\4 precious bytes", 16, 0) == 16);
+        REQUIRE(pwrite(fd.get(), "or more as", 10, (1 << 16) - 10) == 10);
     }
     const std::string after = files.make(fresh("after"));
     REQUIRE(until([&] { return !exists(after); },
@@ -488,7 +490,7 @@ TEST_CASE("files of other programs are left alone", "[ofi][segments]") {
         struct stat file {};
         REQUIRE(stat(path_of(name).c_str(), &file) == 0);
         CHECK((file.st_mode & 07777) == 0640);
-        CHECK(file.st_size == 8);
+        CHECK(file.st_size == 1 << 16);
         CHECK(use_of(name).by == NameUse::By::file);
     }
 }

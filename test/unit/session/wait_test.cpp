@@ -267,6 +267,22 @@ TEST_CASE("who is busy for long finds one connection of each who waits") {
     CHECK(a.lost.empty());
 }
 
+// As libfabric's rxm does, which forgets at its end who has said nothing.
+TEST_CASE("a peer that has taken a probe up and closes its port is not waited for") {
+    Net net;
+    Port port;
+    Node a(net, 1000, 0, {}, {.port_is_tcp = true});
+    Node b(net, port.number, 0, {}, {}, "127.0.0.1");
+    REQUIRE(meet(a, b));
+    TestOp waits;
+    a.await(waits, b);
+    a->loses = [](const Header&) { return true; };
+    na::util::UniqueFd taken;
+    REQUIRE(settle([&] { return static_cast<bool>(taken = port.accept()); }, a));
+    port.fd.reset();
+    REQUIRE(settle([&] { return !a.lost.empty(); }, a));
+}
+
 TEST_CASE("a process that did not run has not waited") {
     na::util::Spell spell(std::int64_t{25});
     CHECK_FALSE(spell.lasts(1000, 100));  // the first look begins it
