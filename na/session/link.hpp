@@ -21,6 +21,7 @@ namespace na::session {
 // Of the time that a peer is given (liveness.cpp), how much counts between two looks.
 inline constexpr std::int64_t kLastWordsStep = 25'000'000;  // ns
 inline constexpr std::int64_t kOutageStep = 2'500'000'000;
+inline constexpr std::int64_t kProbe = 1'000'000'000;  // ns, between probes: the least
 
 struct Link {
     enum class State : std::uint8_t { idle, greeting, up };
@@ -127,6 +128,13 @@ struct Link {
     void end_probe() noexcept {
         probe.reset();
         probe_holds = false;
+    }
+    // They have become rarer in a silence that is over.
+    void probe_anew() noexcept {
+        if (probe_interval != 0) {
+            probe_interval = 0;
+            next_probe = probe_begun + kProbe;
+        }
     }
     bool holding() const noexcept { return !held[0].empty() || !held[1].empty(); }
 };

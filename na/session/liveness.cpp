@@ -30,9 +30,9 @@
 namespace na::session {
 namespace {
 
-constexpr std::int64_t kPatience = 40 * kMs;     // of "try again", before the first probe
-constexpr std::int64_t kSilence = 400 * kMs;     // with a check unanswered, before a probe
-constexpr std::int64_t kProbe = 1000 * kMs;      // between probes
+constexpr std::int64_t kPatience = 40 * kMs;  // of "try again", before the first probe
+constexpr std::int64_t kSilence = 400 * kMs;  // with a check unanswered, before a probe
+
 constexpr std::int64_t kProbeMost = 8000 * kMs;  // growing to that
 constexpr std::int64_t kProbeHeld = 8000 * kMs;  // between those that stay
 constexpr std::int64_t kProbeHeldMost = 300'000 * kMs;
@@ -113,7 +113,7 @@ void Engine::look_around(std::int64_t now) {
                 link->vacant.begin(now);
             }
             link->audited = false;
-            link->probe_interval = 0;
+            link->probe_anew();
             if (link->state == Link::State::up) {
                 link->end_probe();  // what it would tell is known
             }
@@ -126,6 +126,7 @@ void Engine::look_around(std::int64_t now) {
         if (!matters) {
             util::IntrusiveList<Link, &Link::watched>::remove(*link);
             link->end_probe();
+            link->probe_anew();
         } else if (!link->dying.linked()) {
             check_link(*link, now);
             greeting_ = greeting_ || link->state == Link::State::greeting;
@@ -231,8 +232,7 @@ int Engine::look_at_held(Link& link, std::int64_t now) {
     const bool silent = !ended && util::silent(link.probe.get(), kHeldSilence);
     if (ended) {
         link.answered = false;
-        link.probe_interval = 0;
-        link.next_probe = link.probe_begun + kProbe;
+        link.probe_anew();
     } else if (!silent && now < link.next_probe) {
         return EINPROGRESS;
     }

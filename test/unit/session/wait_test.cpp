@@ -265,6 +265,12 @@ TEST_CASE("who is busy for long finds one connection of each who waits") {
     a->loses = nullptr;
     REQUIRE(settle([&] { return readable(one.get(), 0); }, a, b));  // its end: it has been heard
     CHECK(a.lost.empty());
+    // The next silence is a new one.
+    a->loses = [](const Header&) { return true; };
+    port.fd.reset();
+    const std::uint64_t checks = a->stat("session_checks");
+    REQUIRE(settle([&] { return !a.lost.empty(); }, a));
+    CHECK(a->stat("session_checks") < checks + 10);
 }
 
 // As libfabric's rxm does, which forgets at its end who has said nothing.
