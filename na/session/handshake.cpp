@@ -52,7 +52,7 @@ void Engine::forget_session(Link& link) noexcept {
     link.vacant.end();
     link.fading = false;
     link.end_probe();
-    link.answered = false;
+    link.answered = link.hurried = false;
     link.due &= static_cast<std::uint8_t>(
         ~(Link::kHello | Link::kConfirm | Link::kCheck | Link::kCredit | Link::kBye));
     for (std::size_t lane = 0; lane < kLanes; ++lane) {

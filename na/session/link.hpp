@@ -107,6 +107,7 @@ struct Link {
     bool probe_holds = false;  // it has reached somebody, and stays as long as he does
     std::int64_t probe_look = 0;  // at one that holds: the next
     bool answered = false;        // the last probe reached somebody
+    bool hurried = false;  // one that had just reached somebody ended, and the next came at once
 
     util::ListHook work;     // something is to be done in the next progress()
     util::ListHook watched;  // the peer's death matters

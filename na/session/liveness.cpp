@@ -114,6 +114,7 @@ void Engine::look_around(std::int64_t now) {
             }
             link->audited = false;
             link->probe_anew();
+            link->hurried = false;
             if (link->state == Link::State::up) {
                 link->end_probe();  // what it would tell is known
             }
@@ -233,6 +234,11 @@ int Engine::look_at_held(Link& link, std::int64_t now) {
     if (ended) {
         link.answered = false;
         link.probe_anew();
+        const bool lasted = now - link.probe_begun >= kProbe;
+        if (lasted || !link.hurried) {  // not time and again where each is ended at once
+            link.next_probe = now;
+            link.hurried = !lasted;
+        }
     } else if (!silent && now < link.next_probe) {
         return EINPROGRESS;
     }

@@ -289,6 +289,32 @@ TEST_CASE("a peer that has taken a probe up and closes its port is not waited fo
     REQUIRE(settle([&] { return !a.lost.empty(); }, a));
 }
 
+TEST_CASE("a peer that dies as soon as it was found to be there is missed at once") {
+    Net net;
+    Node n(net, 1000, 0, {}, {.port_is_tcp = true});
+    n->refuses = true;
+    Port port;
+    const std::string identity = address_of(port.number, "127.0.0.1").identity();
+    TestOp op;
+    op.op.peer = &n.peer(identity);
+    op.buffer.resize(Header::kSize);
+    op.op.buffer = op.buffer.data();
+    op.op.length = op.buffer.size();
+    CHECK(n->send(op.op).what == Posted::What::again);
+    const auto link = [&]() -> const na::session::Link& { return *n->links().begin()->second; };
+    REQUIRE(settle([&] { return link().probe_holds; }, n));
+    port.fd.reset();
+    bool hurried = false;
+    REQUIRE(settle(
+        [&] {
+            hurried = hurried || (!n->links().empty() && link().hurried);
+            return !n.lost.empty();
+        },
+        n));
+    CHECK(hurried);
+    CHECK(n->stat("session_probes") == 2);
+}
+
 TEST_CASE("a process that did not run has not waited") {
     na::util::Spell spell(std::int64_t{25});
     CHECK_FALSE(spell.lasts(1000, 100));  // the first look begins it
