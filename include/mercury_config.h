@@ -52,12 +52,8 @@ typedef uint8_t hg_bool_t;
 #endif
 #define HG_INLINE inline
 
-/* mercury_macros.h generates structures and their procs where Boost.Preprocessor is there. */
-#if defined(__has_include)
-#if __has_include(<boost/preprocessor.hpp>)
+/* mercury_macros.h generates structures and their procs (which takes no Boost here). */
 #define HG_HAS_BOOST
-#endif
-#endif
 #define HG_HAS_CHECKSUMS
 #define HG_HAS_MULTI_PROGRESS
 

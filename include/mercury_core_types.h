@@ -68,10 +68,10 @@ typedef enum { HG_UNDEF, HG_INPUT, HG_OUTPUT } hg_op_t;
  * buffer, release what decoding allocated for the structure. */
 typedef enum hg_proc_op { HG_ENCODE, HG_DECODE, HG_FREE } hg_proc_op_t;
 
-/* Packed version numbers for HG_Init_opt2. */
-#define HG_VERSION(major, minor) (((unsigned int)(major) << 16) | (unsigned int)(minor))
-#define HG_MAJOR(version) ((unsigned int)(version) >> 16)
-#define HG_MINOR(version) ((unsigned int)(version)&0xffffU)
+/* Packed version numbers for HG_Init_opt2. Without casts: they are for #if, too. */
+#define HG_VERSION(major, minor) (((major) << 16) | (minor))
+#define HG_MAJOR(version) ((version) >> 16)
+#define HG_MINOR(version) ((version)&0xffff)
 #define HG_VERSION_GE(v1, v2) ((v1) >= (v2))
 #define HG_VERSION_LT(v1, v2) ((v1) < (v2))
 

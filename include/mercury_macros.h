@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Generates structures with their procs, and registers RPCs; brings HG, bulk descriptors, their
- * procs, and Boost.Preprocessor. C99 and C++.
+ * procs, and Boost.Preprocessor if it is installed. C99 and C++.
  *
  *     MERCURY_GEN_PROC(open_in_t, ((hg_const_string_t)(path))((int32_t)(mode)))
  *     MERCURY_GEN_PROC(open_out_t, ((int32_t)(fd)))
@@ -29,22 +29,46 @@
     HG_Register_name((hg_class), (func_name), HG_GEN_PROC_NAME_(in_struct_type_name),            \
                      HG_GEN_PROC_NAME_(out_struct_type_name), (rpc_cb))
 
-#ifdef HG_HAS_BOOST
-#include <boost/preprocessor.hpp>
+/* Joins two tokens, each of which may be a macro. */
+#define HG_GEN_CAT_(a, b) HG_GEN_CAT_I_(a, b)
+#define HG_GEN_CAT_I_(a, b) a##b
 
 /* The parts of one field, ((type)(name)). */
-#define HG_GEN_GET_TYPE(field) BOOST_PP_SEQ_HEAD(field)
-#define HG_GEN_GET_NAME(field) BOOST_PP_SEQ_CAT(BOOST_PP_SEQ_TAIL(field))
+#define HG_GEN_GET_TYPE(field) HG_GEN_FIRST_(HG_GEN_COMMA_ field)
+#define HG_GEN_GET_NAME(field) HG_GEN_JOIN_(HG_GEN_DROP_ field)
+#define HG_GEN_COMMA_(element) element,
+#define HG_GEN_FIRST_(parts) HG_GEN_FIRST_I_(parts)
+#define HG_GEN_FIRST_I_(first, rest) first
+#define HG_GEN_DROP_(element)
+
+/* Loops over fields: a macro is not expanded within itself, but two that end in each other's name
+ * take one field each in turn; the last name is made into an empty one. That takes any number of
+ * fields. */
+#define HG_GEN_END_(...) HG_GEN_END_I_(__VA_ARGS__)
+#define HG_GEN_END_I_(...) __VA_ARGS__##END
+
+/* A name may come in parts, (si)(ze); up to eight. */
+#define HG_GEN_JOIN_(parts) HG_GEN_JOIN_I_(HG_GEN_END_(HG_GEN_PART_A_ parts), , , , , , , ~)
+#define HG_GEN_JOIN_I_(...) HG_GEN_JOIN_II_(__VA_ARGS__)
+#define HG_GEN_JOIN_II_(a, b, c, d, e, f, g, h, ...) a##b##c##d##e##f##g##h
+#define HG_GEN_PART_A_(part) part, HG_GEN_PART_B_
+#define HG_GEN_PART_B_(part) part, HG_GEN_PART_A_
+#define HG_GEN_PART_A_END
+#define HG_GEN_PART_B_END
 
 /* Calls one field's proc on `object`, a pointer to its structure. */
 #define HG_GEN_CALL_(object, field) \
-    BOOST_PP_CAT(hg_proc_, HG_GEN_GET_TYPE(field))(proc, &(object)->HG_GEN_GET_NAME(field))
+    HG_GEN_CAT_(hg_proc_, HG_GEN_GET_TYPE(field))(proc, &(object)->HG_GEN_GET_NAME(field))
 
 /* One member of a structure, and the structure. */
 #define HG_GEN_STRUCT_FIELD(r, data, field) HG_GEN_GET_TYPE(field) HG_GEN_GET_NAME(field);
-#define HG_GEN_STRUCT(struct_type_name, fields)               \
-    typedef struct {                                          \
-        BOOST_PP_SEQ_FOR_EACH(HG_GEN_STRUCT_FIELD, _, fields) \
+#define HG_GEN_MEMBER_A_(field) HG_GEN_STRUCT_FIELD(_, _, field) HG_GEN_MEMBER_B_
+#define HG_GEN_MEMBER_B_(field) HG_GEN_STRUCT_FIELD(_, _, field) HG_GEN_MEMBER_A_
+#define HG_GEN_MEMBER_A_END
+#define HG_GEN_MEMBER_B_END
+#define HG_GEN_STRUCT(struct_type_name, fields) \
+    typedef struct {                            \
+        HG_GEN_END_(HG_GEN_MEMBER_A_ fields)    \
     } struct_type_name;
 
 /* One step of a structure's proc, in a function with `proc`, `ret`, `done`, and the label `fail`.
@@ -54,30 +78,38 @@
     if (unlikely(ret != HG_SUCCESS))        \
         goto fail;                          \
     done++;
+#define HG_GEN_STEP_A_(field) HG_GEN_PROC(_, struct_data, field) HG_GEN_STEP_B_
+#define HG_GEN_STEP_B_(field) HG_GEN_PROC(_, struct_data, field) HG_GEN_STEP_A_
+#define HG_GEN_STEP_A_END
+#define HG_GEN_STEP_B_END
 
 /* Frees the field if it is one of the first `done`. */
-#define HG_GEN_UNDO_(r, struct_name, i, field) \
-    if (i < done)                              \
-        (void)HG_GEN_CALL_(struct_name, field);
+#define HG_GEN_UNDO_(field) \
+    if (done-- > 0)         \
+        (void)HG_GEN_CALL_(struct_data, field);
+#define HG_GEN_UNDO_A_(field) HG_GEN_UNDO_(field) HG_GEN_UNDO_B_
+#define HG_GEN_UNDO_B_(field) HG_GEN_UNDO_(field) HG_GEN_UNDO_A_
+#define HG_GEN_UNDO_A_END
+#define HG_GEN_UNDO_B_END
 
 /* The proc of a structure. One that fails to decode a member frees the members before it. */
-#define HG_GEN_STRUCT_PROC(struct_type_name, fields)                                 \
-    static HG_INLINE HG_UNUSED hg_return_t BOOST_PP_CAT(hg_proc_, struct_type_name)( \
-        hg_proc_t proc, void* data) {                                                \
-        struct_type_name* struct_data = (struct_type_name*)data;                     \
-        hg_return_t ret = HG_SUCCESS;                                                \
-        int done = 0;                                                                \
-                                                                                     \
-        BOOST_PP_SEQ_FOR_EACH(HG_GEN_PROC, struct_data, fields)                      \
-        return HG_SUCCESS;                                                           \
-                                                                                     \
-    fail:                                                                            \
-        if (proc->op == HG_DECODE) {                                                 \
-            proc->op = HG_FREE;                                                      \
-            BOOST_PP_SEQ_FOR_EACH_I(HG_GEN_UNDO_, struct_data, fields)               \
-            proc->op = HG_DECODE;                                                    \
-        }                                                                            \
-        return ret;                                                                  \
+#define HG_GEN_STRUCT_PROC(struct_type_name, fields)                                               \
+    static HG_INLINE HG_UNUSED hg_return_t HG_GEN_CAT_(hg_proc_, struct_type_name)(hg_proc_t proc, \
+                                                                                   void* data) {   \
+        struct_type_name* struct_data = (struct_type_name*)data;                                   \
+        hg_return_t ret = HG_SUCCESS;                                                              \
+        int done = 0;                                                                              \
+                                                                                                   \
+        HG_GEN_END_(HG_GEN_STEP_A_ fields)                                                         \
+        return HG_SUCCESS;                                                                         \
+                                                                                                   \
+    fail:                                                                                          \
+        if (proc->op == HG_DECODE) {                                                               \
+            proc->op = HG_FREE;                                                                    \
+            HG_GEN_END_(HG_GEN_UNDO_A_ fields)                                                     \
+            proc->op = HG_DECODE;                                                                  \
+        }                                                                                          \
+        return ret;                                                                                \
     }
 
 /* Defines the structure `struct_type_name` with the given fields, and its proc. */
@@ -89,6 +121,19 @@
 #define MERCURY_GEN_STRUCT_PROC(struct_type_name, fields) \
     HG_GEN_STRUCT_PROC(struct_type_name, fields)
 
-#endif /* HG_HAS_BOOST */
+/* Programs for Mercury have Boost.Preprocessor from here, most of them BOOST_PP_CAT alone. Where
+ * Boost is not installed, or HG_NO_BOOST is defined, they have that one, in Boost's own words: a
+ * Boost that is included later repeats it. */
+#if !defined(HG_NO_BOOST) && defined(__has_include)
+#if __has_include(<boost/preprocessor.hpp>)
+#include <boost/preprocessor.hpp>
+#endif
+#endif
+#ifndef BOOST_PP_CAT
+/* clang-format off */
+#define BOOST_PP_CAT(a, b) BOOST_PP_CAT_I(a, b)
+#define BOOST_PP_CAT_I(a, b) a ## b
+/* clang-format on */
+#endif
 
 #endif /* MERCURY_MACROS_H */

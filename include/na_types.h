@@ -27,10 +27,10 @@ typedef uint8_t na_bool_t;
 #define NA_TRUE 1
 #define NA_FALSE 0
 
-/* Packed version numbers for NA_Initialize_opt2. */
-#define NA_VERSION(major, minor) (((unsigned int)(major) << 16) | (unsigned int)(minor))
-#define NA_MAJOR(version) ((unsigned int)(version) >> 16)
-#define NA_MINOR(version) ((unsigned int)(version)&0xffffU)
+/* Packed version numbers for NA_Initialize_opt2. Without casts: they are for #if, too. */
+#define NA_VERSION(major, minor) (((major) << 16) | (minor))
+#define NA_MAJOR(version) ((version) >> 16)
+#define NA_MINOR(version) ((version)&0xffff)
 #define NA_VERSION_GE(v1, v2) ((v1) >= (v2))
 #define NA_VERSION_LT(v1, v2) ((v1) < (v2))
 

@@ -60,6 +60,31 @@ void add_folder(const std::string& folder, std::vector<std::string>& files) {
     std::sort(files.begin() + static_cast<std::ptrdiff_t>(first), files.end());
 }
 
+// Modules lie beside the library; where it was configured to be may be empty, or another one's,
+// once the tree was moved. In a static library the file is the program, which says nothing.
+std::string find_installed_folder() {
+    Dl_info library{};
+    if (dladdr(reinterpret_cast<const void*>(&find_installed_folder), &library) != 0 &&
+        library.dli_fname != nullptr) {
+        std::error_code error;
+        const std::filesystem::path file = std::filesystem::canonical(library.dli_fname, error);
+        if (!error && file.filename().string().starts_with("libcinnabar-na.so")) {
+            std::filesystem::path folder = file.parent_path() / "cinnabar";
+            if (std::filesystem::is_directory(folder, error) && !error) {
+                return folder.string();
+            }
+        }
+    }
+    return CINNABAR_PLUGIN_DIR;
+}
+
+// Once: a program may go to another folder, and the name of its library may be relative to this
+// one.
+const std::string& installed_folder() {
+    static const std::string folder = find_installed_folder();
+    return folder;
+}
+
 }  // namespace
 
 std::vector<std::string> plugin_modules() {
@@ -72,8 +97,9 @@ std::vector<std::string> plugin_modules() {
         }
         at = colon + 1;
     }
-    if (*CINNABAR_PLUGIN_DIR != '\0') {
-        add_folder(CINNABAR_PLUGIN_DIR, files);
+    const std::string& installed = installed_folder();
+    if (!installed.empty()) {
+        add_folder(installed, files);
     }
     return files;
 }

@@ -10,7 +10,8 @@
 
 namespace na {
 
-// Full paths of the modules of NA_PLUGIN_PATH, in its order, then of the installed folder.
+// Full paths of the modules of NA_PLUGIN_PATH, in its order, then of the installed folder: `cinnabar`
+// beside the library, or where it was configured to be.
 std::vector<std::string> plugin_modules();
 
 // Loads a module for good. Refuses one without `na_plugin_entry`, with another ABI, or that cannot

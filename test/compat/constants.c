@@ -10,6 +10,18 @@
 #include "mercury_proc_string.h"
 #include "na.h"
 
+/* Programs choose by the preprocessor, too. */
+#define LEVEL HG_VERSION(HG_VERSION_MAJOR, HG_VERSION_MINOR)
+#if HG_VERSION_LT(LEVEL, HG_VERSION(2, 4)) || !HG_VERSION_GE(LEVEL, HG_VERSION(2, 3)) || \
+    HG_MAJOR(LEVEL) != 2 || HG_MINOR(LEVEL) != 4
+#error the version of HG says otherwise to the preprocessor
+#endif
+#define NA_LEVEL NA_VERSION(NA_VERSION_MAJOR, NA_VERSION_MINOR)
+#if NA_VERSION_LT(NA_LEVEL, NA_VERSION(6, 0)) || !NA_VERSION_GE(NA_LEVEL, NA_VERSION(5, 0)) || \
+    NA_MAJOR(NA_LEVEL) != 6 || NA_MINOR(NA_LEVEL) != 0
+#error the version of NA says otherwise to the preprocessor
+#endif
+
 static int failures = 0;
 
 #define EXPECT(condition)                                                  \
