@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <new>
 #include <system_error>
+#include <utility>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -115,17 +116,17 @@ Result<std::unique_ptr<plugin::Plugin>> load_plugin(const std::string& file) {
         return Error{Status::nodev, why == nullptr ? "dlopen failed" : why};
     }
     const auto* entry = static_cast<const plugin::Entry*>(dlsym(module, "na_plugin_entry"));
-    std::string refused;
-    if (entry == nullptr || entry->magic != plugin::kMagic || entry->create == nullptr) {
-        refused = "it exports no na_plugin_entry of this project";
-    } else if (entry->abi != plugin::kAbi) {
-        refused =
-            fmt::format("it was built for plugin interface {}, this library has {}: rebuild it",
-                        entry->abi, plugin::kAbi);
-    }
-    if (!refused.empty()) {
+    const auto refuse = [module](std::string why) {
         dlclose(module);
-        return Error{Status::protocol_error, refused};
+        return Error{Status::protocol_error, std::move(why)};
+    };
+    if (entry == nullptr || entry->magic != plugin::kMagic || entry->create == nullptr) {
+        return refuse("it exports no na_plugin_entry of this project");
+    }
+    if (entry->abi != plugin::kAbi) {
+        return refuse(
+            fmt::format("it was built for plugin interface {}, this library has {}: rebuild it",
+                        entry->abi, plugin::kAbi));
     }
     try {
         return entry->create();
