@@ -498,7 +498,12 @@ TEST_CASE("a peer that is gone ends its calls") {
     Pair pair;
     pair.server.serve(add, [](int a, int b) { return a + b; });
     CHECK(add(pair.peer, 1, 2).get() == 3);
+    const std::string uri = pair.server.uri();
     { const hg::Engine gone = std::move(pair.server); }
+    const auto held = support::hold_port(uri);
+    if (!held) {
+        return;  // another program is there
+    }
     const auto r = add(pair.peer, 1, 2, hg::within(2s)).wait();
     CHECK(!r);
     CHECK((r.status() == Status::hostunreach || r.status() == Status::timeout));

@@ -168,10 +168,15 @@ TEST_CASE("a peer that closes in good order ends the calls that wait for it") {
     REQUIRE(call.forward(1) == HG_SUCCESS);
     REQUIRE(support::until([&] { return !target->held().empty(); }, [&] { origin.pump(); },
                            [&] { target->pump(); }));
+    const std::string uri = target->uri();
     target.reset();  // its held handle is destroyed unanswered: the origin hears of that, or of the
                      // end
+    const auto held = support::hold_port(uri);
     REQUIRE(support::until([&] { return call.done(); }, [&] { origin.pump(); }));
     CHECK((call.ret() == HG_OTHER_ERROR || call.ret() == HG_HOSTUNREACH));
+    if (!held) {
+        return;  // another program is there
+    }
     call.reset();
     const hg_return_t ret = call.forward(2);
     if (ret == HG_SUCCESS) {

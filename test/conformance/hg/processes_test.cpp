@@ -71,7 +71,8 @@ TEST_CASE("calls to a server that is killed end at once") {
     }
     Party server(Party::As::process, serve);
     Side origin;
-    const Addr to(origin, server.link().take_text());
+    const std::string uri = server.link().take_text();
+    const Addr to(origin, uri);
     std::vector<std::unique_ptr<Call>> calls;
     for (unsigned i = 0; i < 30; ++i) {
         calls.push_back(std::make_unique<Call>(origin, to, origin.hold));
@@ -82,6 +83,7 @@ TEST_CASE("calls to a server that is killed end at once") {
     REQUIRE(support::until([&] { return first.done(); }, [&] { origin.pump(); }));
     REQUIRE(first.ret() == HG_SUCCESS);
     server.kill(SIGKILL);
+    const auto held = support::hold_port(uri);
     const auto start = std::chrono::steady_clock::now();
     for (auto& call : calls) {
         REQUIRE(support::until([&] { return call->done(); },
@@ -90,6 +92,9 @@ TEST_CASE("calls to a server that is killed end at once") {
         CHECK(call->ret() == HG_HOSTUNREACH);
     }
     CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5 * support::kSlow));
+    if (!held) {
+        return;  // another program is there
+    }
     for (auto& call : calls) {
         call->reset();
         if (call->forward(1) == HG_SUCCESS) {

@@ -136,13 +136,18 @@ TEST_CASE("a peer that finalises ends what waits for it", "[peer_loss]") {
     REQUIRE(any.recv_unexpected(any_in) == NA_SUCCESS);
     settle([&] { p.a.pump(); }, 20);
     p.to_a.reset();
+    const std::string uri = p.b.uri();
     p.b.close();
+    const auto held = support::hold_port(uri);
     REQUIRE(until([&] { return waiting.ended(); }, [&] { p.a.pump(); }));
     check_ended(waiting);
     CHECK_FALSE(any.done());         // from anybody
     CHECK_FALSE(from_third.done());  // from somebody else
     check_alive(p.a, third);
     // Whoever is gone stays unreachable, and says so at once or in the callback.
+    if (!held) {
+        return;  // another program is there
+    }
     Op late(p.a);
     Buffer out(p.a);
     const na_return_t r = late.send_unexpected(out, p.a.header() + 1, p.to_b, 1);
