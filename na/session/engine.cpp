@@ -24,6 +24,7 @@ constexpr std::int64_t kFirstNap = kMs / 20;
 constexpr std::int64_t kLastNap = 10 * kMs;
 // Descriptors that are looked at in one progress(): a peer that keeps one ready does not keep us.
 constexpr int kMaxReady = 64;
+constexpr unsigned kLastWords = 256;  // polls for what was said last
 
 bool add_to(const util::UniqueFd& set, int fd, std::uint32_t events, void* what) noexcept {
     epoll_event event{};
@@ -93,6 +94,9 @@ std::size_t Engine::progress() {
     full_ = false;
     try {
         events += poll();
+        if (!departing_.empty()) [[unlikely]] {
+            events += end_departed(events == 0);
+        }
         if (!work_.empty()) [[unlikely]] {
             events += do_work();
         }
@@ -117,6 +121,20 @@ std::size_t Engine::progress() {
     if (events != 0) {
         busy_ = true;
         held_nap_ = 0;
+    }
+    return events;
+}
+
+// A poll that finds nothing has found all that they sent, and so have many together, whoever else
+// is heard in them.
+std::size_t Engine::end_departed(bool quiet) {
+    if (!quiet && ++last_words_ < kLastWords) {
+        return 0;
+    }
+    std::size_t events = 0;
+    while (Link* link = departing_.pop_front()) {
+        ++events;
+        parted(*link);
     }
     return events;
 }
@@ -148,7 +166,7 @@ std::size_t Engine::do_work() {
 // --- sleep
 
 bool Engine::arm() {
-    if (!set_) {
+    if (!set_ || !departing_.empty()) {
         return false;
     }
     const Rest how = rest();

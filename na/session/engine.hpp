@@ -147,7 +147,8 @@ class Engine : public plugin::Context {
     virtual void meets(Link&) noexcept {}
     // The peer has answered a check: what was sent to it before has come there.
     virtual void answered(Link&) {}
-    // Whether the peer's process is known to be gone; asked in progress() about watched links.
+    // Whether nobody is at the other end any more, as the system says; asked in progress() about
+    // watched links.
     virtual bool gone(Link&) noexcept { return false; }
     // Every few milliseconds in progress(), while a link is watched or Traits::looks.
     virtual void look() {}
@@ -196,6 +197,14 @@ class Engine : public plugin::Context {
     // The same where the peer has gone, or the library gives the way to it up, and nothing more
     // comes: its answers that wait for room come first.
     void parted(Link& link);
+    // The same where nobody is at the other end any more, as the system says: what was sent before
+    // that may be here, unread, and is read first.
+    void departed(Link& link) noexcept {
+        if (!link.departing.linked()) {
+            departing_.push_back(link);
+            last_words_ = 0;
+        }
+    }
     // lost(), in the next progress().
     void doom(Link& link) noexcept {
         link.doomed = true;
@@ -238,6 +247,7 @@ class Engine : public plugin::Context {
     void fade(Link& link) noexcept;
     // engine.cpp
     std::size_t do_work();
+    std::size_t end_departed(bool quiet);
     void work(Link& link) noexcept {
         if (!link.work.linked()) {
             work_.push_back(link);
@@ -314,6 +324,8 @@ class Engine : public plugin::Context {
     util::IntrusiveList<Link, &Link::turn> known_;     // were up; next to be audited first
     std::size_t stranger_count_ = 0;
     util::IntrusiveList<Link, &Link::dying> dead_;
+    util::IntrusiveList<Link, &Link::departing> departing_;
+    unsigned last_words_ = 0;  // polls since the last of those came
 
     util::UniqueFd set_;  // epoll: the timer, the next
     util::UniqueFd fds_;  // epoll: those of watch_fd(); made with the first

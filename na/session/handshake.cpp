@@ -60,6 +60,9 @@ void Engine::forget_session(Link& link) noexcept {
         leave_over(link, lane);
     }
     leave(link);
+    if (link.departing.linked()) {
+        util::IntrusiveList<Link, &Link::departing>::remove(link);
+    }
     if (last_ == &link) {
         last_ = nullptr;
     }

@@ -109,11 +109,12 @@ struct Link {
     bool answered = false;        // the last probe reached somebody
     bool hurried = false;  // one that had just reached somebody ended, and the next came at once
 
-    util::ListHook work;     // something is to be done in the next progress()
-    util::ListHook watched;  // the peer's death matters
-    util::ListHook age;      // strangers: oldest first
-    util::ListHook turn;     // those that were up: next to be audited first
-    util::ListHook dying;    // nothing refers to it: to be deleted when no caller uses it any more
+    util::ListHook work;       // something is to be done in the next progress()
+    util::ListHook watched;    // the peer's death matters
+    util::ListHook age;        // strangers: oldest first
+    util::ListHook departing;  // nobody is there any more; what was said last is still read
+    util::ListHook turn;       // those that were up: next to be audited first
+    util::ListHook dying;  // nothing refers to it: to be deleted when no caller uses it any more
 
     bool starved(std::size_t lane) const noexcept {
         return static_cast<std::uint16_t>(sent[lane] - acked[lane]) >= window;

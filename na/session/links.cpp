@@ -159,6 +159,9 @@ void Engine::bury_dead() noexcept {
         if (link->watched.linked()) {
             util::IntrusiveList<Link, &Link::watched>::remove(*link);
         }
+        if (link->departing.linked()) {
+            util::IntrusiveList<Link, &Link::departing>::remove(*link);
+        }
         no_stranger(*link);
         if (link->turn.linked()) {
             util::IntrusiveList<Link, &Link::turn>::remove(*link);

@@ -165,7 +165,11 @@ void Engine::check_link(Link& link, std::int64_t now) {
         link.no_way.lasts(now, kOutage);
     }
     const bool silent = link.vacant.on() && link.vacant.lasts(now, kLastWords);
-    if (gone(link) || (link.fading && silent)) {
+    if (gone(link)) {
+        departed(link);
+        return;
+    }
+    if (link.fading && silent) {
         lost(link, Status::hostunreach);
         return;
     }

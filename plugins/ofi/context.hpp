@@ -37,7 +37,7 @@ class Context final : public session::Engine {
     void cancel(Op& op) override;
     void stats(std::vector<plugin::Stat>& list) const override;
 
-    void process_ended(Link& link) { lost(link, Status::hostunreach); }
+    void process_ended(Link& link) noexcept;
 
  private:
     // context.cpp

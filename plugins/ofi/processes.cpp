@@ -55,6 +55,11 @@ void Context::unwatch_process(Link& link) noexcept {
     }
 }
 
+void Context::process_ended(Link& link) noexcept {
+    unwatch_process(link);
+    departed(link);
+}
+
 void Link::ready(std::uint32_t) {
     context.process_ended(*this);
 }

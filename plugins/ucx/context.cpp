@@ -20,8 +20,7 @@ namespace {
 constexpr std::int64_t kFarewell = 20'000'000;  // ns: how long closing waits for what is sent
 constexpr std::int64_t kFarewellStep = 1'000'000;
 constexpr std::int64_t kCloseLimit = 500'000'000;  // ns: and for UCX to close endpoints
-constexpr unsigned kLastWords = 256;           // polls for what a process has sent before it ended
-constexpr std::int64_t kFdInterval = 200'000;  // ns
+constexpr std::int64_t kFdInterval = 200'000;      // ns
 
 // A stranger costs two descriptors while it is looked for where it says it is: whoever makes
 // strangers up shall not use up what the process has.
@@ -220,9 +219,6 @@ std::size_t Context::poll() {
     if (!failed_.empty()) [[unlikely]] {
         events += bury_failed();
     }
-    if (!departing_.empty() && (arrivals_ == 0 || ++last_words_ > kLastWords)) [[unlikely]] {
-        events += bury_departed();
-    }
     if (!serving_.empty()) {
         events += serve();
     }
@@ -260,8 +256,7 @@ std::size_t Context::settle_spent() {
 Context::Rest Context::rest() noexcept {
     // UCX arms also while it works on a connection that is new, and then sleeps over what comes on
     // it: not before it has nothing more to do.
-    if (moved_ != 0 || !spent_.empty() || !failed_.empty() || !left_.empty() ||
-        !departing_.empty()) {
+    if (moved_ != 0 || !spent_.empty() || !failed_.empty() || !left_.empty()) {
         return Rest::no;
     }
     if (!serving_.empty() || !closing_.empty()) {

@@ -36,7 +36,7 @@ class Context final : public session::Engine {
 
     // way.cpp; for watchers.
     void dialed(Link& link);
-    void departed(Link& link);
+    void process_ended(Link& link) noexcept;
 
  private:
     struct Made {
@@ -66,7 +66,6 @@ class Context final : public session::Engine {
     void await_ready(Way& way) noexcept;
     void watch_process(Link& link, const Frame& frame) noexcept;
     std::size_t bury_failed();
-    std::size_t bury_departed();
     void close_left() noexcept;
     void begin_close(Way& way) noexcept;
     bool end_close(Way& way) noexcept;
@@ -132,7 +131,6 @@ class Context final : public session::Engine {
     const std::unique_ptr<UnpackRoom> unpack_room_;  // null: puts and gets are messages
     std::size_t with_ucx_ = 0;
     bool closed_ = false;
-    unsigned last_words_ = 0;   // polls since a process of departing_ ended
     std::size_t arrivals_ = 0;  // in the last poll()
     unsigned moved_ = 0;        // what UCX said then
 
@@ -140,7 +138,6 @@ class Context final : public session::Engine {
     util::IntrusiveList<Way, &Way::hook> failed_;
     util::IntrusiveList<Way, &Way::hook> left_;
     util::IntrusiveList<Way, &Way::hook> closing_;
-    util::IntrusiveList<Link, &Link::departing> departing_;
     util::IntrusiveList<Link, &Link::serving> serving_;
 
     util::IntrusiveList<Transfer, &Transfer::hook> transfers_;

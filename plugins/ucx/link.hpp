@@ -76,8 +76,6 @@ struct Link final : session::Link, session::Watcher {
     std::unique_ptr<Dial> dial;  // on the way to a way
     Way* way = nullptr;
     ProcessWatch process;
-    bool gone = false;         // the process has ended; what it sent before is still read
-    util::ListHook departing;  // those
 
     // Puts and gets of ours. What a peer does not answer is its own: nobody else waits for it.
     std::unique_ptr<Piece[]> room;  // kPieceWindow, made with the first

@@ -28,7 +28,7 @@ void Link::ready(std::uint32_t) {
 }
 
 void ProcessWatch::ready(std::uint32_t) {
-    context_.departed(link_);
+    context_.process_ended(link_);
 }
 
 // --- there
@@ -228,23 +228,10 @@ std::size_t Context::bury_failed() {
     return events;
 }
 
-// The peer's process has ended. What it has sent is read first.
-void Context::departed(Link& link) {
+void Context::process_ended(Link& link) noexcept {
     unwatch_fd(link.process.process.get());
     link.process.process.reset();
-    if (!link.departing.linked()) {
-        departing_.push_back(link);
-    }
-}
-
-std::size_t Context::bury_departed() {
-    std::size_t events = 0;
-    last_words_ = 0;
-    while (Link* link = departing_.pop_front()) {
-        ++events;
-        parted(*link);
-    }
-    return events;
+    departed(link);
 }
 
 void Context::leave(session::Link& base) noexcept {
@@ -256,9 +243,6 @@ void Context::leave(session::Link& base) noexcept {
     if (link.process.process) {
         unwatch_fd(link.process.process.get());
         link.process.process.reset();
-    }
-    if (link.departing.linked()) {
-        util::IntrusiveList<Link, &Link::departing>::remove(link);
     }
     link.met = false;
     forget_owed(link);

@@ -73,6 +73,7 @@ class Transport final : public na::session::Engine {
     bool killed = false;                       // it ends without a word
     std::chrono::milliseconds way_takes{0};    // to be made, to each peer
     std::function<bool(const Header&)> loses;  // what leaves here and never arrives
+    std::function<bool()> nobody_there;        // at the other end of any link, by the system
     unsigned sent[9] = {};                     // by Kind
     unsigned left = 0;                         // ways given up
     unsigned ends = 0;                         // end_transfers()
@@ -93,6 +94,7 @@ class Transport final : public na::session::Engine {
     }
     void end_transfers(na::session::Link&, Status) override { ++ends; }
     std::size_t poll() override;
+    bool gone(na::session::Link&) noexcept override { return nobody_there && nobody_there(); }
     Rest rest() noexcept override { return inbox.empty() ? Rest::watched : Rest::no; }
 
     Net& net_;

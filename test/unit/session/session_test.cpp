@@ -270,6 +270,51 @@ TEST_CASE("a peer that closes says so") {
     CHECK(a->stat("session_lost") == 1);
 }
 
+TEST_CASE("what a peer says just before it ends comes before the news of that") {
+    const bool closes = GENERATE(true, false);
+    Net net;
+    Node a(net, 1000);
+    auto b = std::make_unique<Node>(net, 2000);
+    REQUIRE(meet(a, *b));
+    TestOp waits;
+    a.await(waits, *b);
+    // Between the poll and the look that follows it.
+    a->nobody_there = [&] {
+        if (b != nullptr) {
+            TestOp answer;
+            CHECK(b->send(answer, a, "answer", Lane::expected, 3));
+            (*b)->killed = !closes;
+            b.reset();
+        }
+        return true;
+    };
+    REQUIRE(settle([&] { return !a.lost.empty(); }, a));
+    REQUIRE(a.messages.size() == 1);
+    CHECK(a.messages.front().text == "answer");
+    CHECK(a->ends == 1);
+}
+
+TEST_CASE("a peer that has ended is lost though others talk all the time") {
+    Net net;
+    Node a(net, 1000);
+    Node c(net, 3000);
+    auto b = std::make_unique<Node>(net, 2000);
+    REQUIRE(meet(a, *b));
+    REQUIRE(meet(c, a));
+    TestOp waits;
+    a.await(waits, *b);
+    (*b)->killed = true;
+    b.reset();
+    a->nobody_there = [] { return true; };
+    REQUIRE(support::until([&] { return !a.lost.empty(); },
+                           [&] {
+                               TestOp op;
+                               CHECK(c.send(op, a, "x"));
+                               a.progress();
+                           }));
+    CHECK(a.lost.at(0) == "mem://192.0.2.1:2000");
+}
+
 TEST_CASE("what a peer has sent before it closed, or before its connection broke, comes first") {
     enum class End { goodbye, broken, both };
     const End end = GENERATE(End::goodbye, End::broken, End::both);
