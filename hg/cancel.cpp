@@ -89,7 +89,7 @@ bool Handle::post_straggler(Handle& canceled) noexcept {
     input_block_ = std::exchange(canceled.input_block_, nullptr);
     stage_.store(Stage::straggler, std::memory_order_release);
     filled_ = Filled::nothing;
-    kit_->recv->handler = &Handle::on_straggler;
+    kit_->recv->when_over(&Handle::on_straggler);
     const Status s =
         port_->na().recv_expected(*kit_->recv, peer(), info_.context_id, tag_, kit_->output,
                                   port_->size(Lane::expected), kit_->region);

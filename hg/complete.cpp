@@ -16,25 +16,32 @@ void Handle::forward_part_ended() noexcept {
 }
 
 void Handle::on_response(na::Operation& op, const na::Outcome& o) noexcept {
-    Handle& h = of(op);
     if (ok(o.status)) [[likely]] {
-        h.port_->counters.responses_received.add();
-        const std::size_t headroom = h.port_->headroom(Lane::expected);
-        const std::span<std::byte> message =
-            o.size < headroom ? std::span<std::byte>{}
-                              : std::span(h.kit_->output + headroom, o.size - headroom);
-        wire::Response response;
-        if (wire::glance(message, response) && response.cookie == h.cookie_ && !h.one_way_ &&
-            message.size() - wire::kResponseSize >= h.info_.cls->offset(Lane::expected))
-            [[likely]] {
-            h.output_ = {
-                .message = message.subspan(wire::kResponseSize), .beyond = {}, .valid = true};
-        } else {
-            h.take_unusual_response(message);
-        }
+        take_response(op, o.size, o.source, o.tag);
+        return;
+    }
+    Handle& h = of(op);
+    h.call_.answer_canceled = o.status == Status::canceled;
+    h.note(o.status);
+    h.forward_part_ended();
+}
+
+void Handle::take_response(na::Operation& op, std::size_t size, na::Address*,
+                           std::uint32_t) noexcept {
+    Handle& h = of(op);
+    Port& port = *h.port_;
+    port.counters.responses_received.add();
+    const std::size_t headroom = port.headroom(Lane::expected);
+    const std::span<std::byte> message =
+        size < headroom ? std::span<std::byte>{}
+                        : std::span(h.kit_->output + headroom, size - headroom);
+    wire::Response response;
+    if (wire::glance(message, response) && response.cookie == h.cookie_ && !h.one_way_ &&
+        message.size() - wire::kResponseSize >= h.info_.cls->offset(Lane::expected)) [[likely]] {
+        take_payload(h.output_, h.call_.output, message.data() + wire::kResponseSize,
+                     message.size() - wire::kResponseSize);
     } else {
-        h.answer_canceled_ = o.status == Status::canceled;
-        h.note(o.status);
+        h.take_unusual_response(message);
     }
     h.forward_part_ended();
 }
@@ -63,26 +70,27 @@ void Handle::take_unusual_response(std::span<std::byte> message) noexcept {
         note(received.status);
         return;
     }
-    flags_ = response.flags;
+    call_.flags = response.flags;
     if (!ok(response.code)) {
-        answer_is_code_ = true;
+        call_.answer_is_code = true;
         note(response.code);
         return;
     }
     if (!one_way_) {
-        output_ = {.message = message.subspan(wire::kResponseSize), .beyond = {}, .valid = true};
-        if ((flags_ & wire::kOverflow) != 0) {
+        take_payload(output_, call_.output, message.data() + wire::kResponseSize,
+                     message.size() - wire::kResponseSize);
+        if ((call_.flags & wire::kOverflow) != 0) {
             counters.responses_overflow.add();
-            ack_wanted_ = true;
-        } else if ((flags_ & wire::kMoreData) != 0) {
-            more_wanted_ = true;
+            call_.ack_wanted = true;
+        } else if ((call_.flags & wire::kMoreData) != 0) {
+            call_.more_wanted = true;
         }
     }
 }
 
 // Request sent, answer there, or either failed. May run inside a handler.
 void Handle::forward_ended() noexcept {
-    if (!(ack_wanted_ || more_wanted_ || answer_canceled_)) [[likely]] {
+    if (!(call_.ack_wanted || call_.more_wanted || call_.answer_canceled)) [[likely]] {
         finish(&Handle::run_forward);
     } else {
         forward_ended_otherwise();
@@ -90,16 +98,16 @@ void Handle::forward_ended() noexcept {
 }
 
 void Handle::forward_ended_otherwise() noexcept {
-    if (ack_wanted_) {
+    if (call_.ack_wanted) {
         defer(
             &Handle::pull_output);  // whatever the status: the target waits for the acknowledgement
         return;
     }
-    if (more_wanted_) {
+    if (call_.more_wanted) {
         finish(&Handle::acquire_output);
         return;
     }
-    if (request_sent_) {
+    if (call_.request_sent) {
         defer(&Handle::leave_straggler);
         return;
     }
@@ -111,12 +119,12 @@ void Handle::run_forward(Completion& c) {
     const Callback callback = h.callback_;
     const Status status = h.status_.load(std::memory_order_relaxed);
     if (!ok(status)) [[unlikely]] {
-        h.output_.valid = false;
+        h.call_.output = false;
     }
     if (h.input_block_ != nullptr) [[unlikely]] {
         // Without an answer the target may be reading it just now: not for another request then.
         h.info_.context->overflow_.give(std::exchange(h.input_block_, nullptr),
-                                        ok(status) || h.answer_is_code_);
+                                        ok(status) || h.call_.answer_is_code);
     }
     // The callback may use the handle for the next RPC, and may throw.
     h.stage_.store(Stage::idle, std::memory_order_release);

@@ -87,6 +87,7 @@ Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id, Requ
             context->gathers_ = context->gathers_ || port->gathers();
         }
     }
+    context->alone_ = !context->threaded_ && !context->gathers_;
     if (const Status s = context->open_waiter(); !ok(s)) {
         return Error{s, "no descriptor to wait on (raise the limit on open files?)"};
     }

@@ -136,7 +136,7 @@ class Context {
     // ran). `count` also counts a callback that throws, and is right then, too.
     na::Status trigger(unsigned timeout_ms, unsigned max_count, unsigned& count) {
         // Without threads nobody could add anything while this one waits.
-        if (!threaded_ && !gathers_) [[likely]] {
+        if (alone_) [[likely]] {
             na::util::Ran ran(&count);
             while (ran.number < max_count) {
                 auto* due = static_cast<Completion*>(done_.pop_alone());
@@ -259,6 +259,7 @@ class Context {
     std::atomic<bool> accepting_{false};
     const Class::MoreData more_data_;
     bool gathers_ = false;
+    bool alone_ = false;  // callbacks run one after the other: no threads, and nothing gathers
     const bool patient_;
     Patience patience_;
     std::atomic<std::uint32_t> rejecting_{0};  // answers to malformed requests on their way

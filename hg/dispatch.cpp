@@ -44,7 +44,7 @@ bool Handle::look_again() noexcept {
     registry.release(*std::exchange(registration_, now), shard);
     // (One-way requests of RPCs that are not are the business of mutes.)
     if (now != nullptr && now->functions().invoke != nullptr &&
-        (!one_way_ || mute_ || now->one_way())) {
+        (!one_way_ || odd_.mute || now->one_way())) {
         return true;
     }
     if (one_way_) {
@@ -59,7 +59,7 @@ bool Handle::look_again() noexcept {
 void Handle::handler_failed(Status s) noexcept {
     if (!one_way_ && swap_stage(Stage::received, Stage::answering)) {
         // Whoever has no reference might still respond.
-        abandoned_ = (refs_.load(std::memory_order_relaxed) & kUserRefs) == 0;
+        odd_.abandoned = (refs_.load(std::memory_order_relaxed) & kUserRefs) == 0;
         end_with(s);
     }
 }

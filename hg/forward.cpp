@@ -70,12 +70,14 @@ Status Handle::bind(Address* addr, std::uint64_t id) {
         throw;
     }
     clear_call();
+    sent_ = 0;
     if (kit != nullptr) {
         port_->give_kit(kit_);
         attach(kit);
     }
     if (addr != nullptr) {
         to_self_ = addr->is_self();
+        looped_.store(false, std::memory_order_relaxed);
         AddressRef::adopt(std::exchange(info_.addr, shared.release())).reset();
         peer_ = &peer();
     }
@@ -127,9 +129,9 @@ Status Handle::renew_registration() noexcept {
 // With the transport's lock held.
 inline void Handle::count_sent_request() noexcept {
     Counters& counters = port_->counters;
-    request_sent_ = true;
+    call_.request_sent = true;
     counters.requests_sent.add();
-    if ((flags_ & wire::kOverflow) != 0) [[unlikely]] {
+    if ((call_.flags & wire::kOverflow) != 0) [[unlikely]] {
         counters.requests_overflow.add();
     }
 }
@@ -142,7 +144,7 @@ Status Handle::post_forward(std::size_t size) noexcept {
     // Locals: the compiler cannot know that what is written meanwhile is none of these.
     Port& port = *port_;
     const Kit& kit = *kit_;
-    const bool large = (flags_ & (wire::kOverflow | wire::kMoreData)) != 0;
+    const bool large = (call_.flags & (wire::kOverflow | wire::kMoreData)) != 0;
     const bool wants_answer = !one_way_ || large;
     na::Posting::Message message{.peer = peer(),
                                  .context_id = info_.context_id,
@@ -173,7 +175,7 @@ Status Handle::post_forward(std::size_t size) noexcept {
             std::uint8_t parts = sent == na::Posting::Sent::pending ? 1 : 0;
             if (wants_answer) [[likely]] {
                 filled_ = Filled::nothing;
-                kit.recv->handler = &Handle::on_response;
+                kit.recv->when_over(&Handle::on_response, &Handle::take_response);
                 message.buffer = kit.output;
                 message.size = port.size(Lane::expected);
                 s = posting.recv_expected(*kit.recv, message);
@@ -234,7 +236,7 @@ Status Handle::forward(std::size_t payload, const Callback& callback, Block* bey
                                    .cookie = ticket.cookie,
                                    .id = info_.id},
                      payload);
-        flags_ = flags;
+        call_.flags = flags;
         return post_claimed(port.input_at() + payload);
     }
     if (!ok(s)) [[unlikely]] {
@@ -254,7 +256,7 @@ Status Handle::post_claimed(std::size_t size) noexcept {
 
 // The receive of answers from who the handle is for.
 void Handle::fill_response(na::Posting& posting) noexcept {
-    kit_->recv->handler = &Handle::on_response;
+    kit_->recv->when_over(&Handle::on_response, &Handle::take_response);
     posting.fill_expected(*kit_->recv, {.peer = peer(),
                                         .context_id = info_.context_id,
                                         .tag = 0,

@@ -58,6 +58,8 @@ void Handle::drop_payloads() noexcept {
     if (more_acquired_) {
         release_more();
     }
+    input_.beyond = {};
+    output_.beyond = {};
     OverflowPool& pool = info_.context->overflow_;
     if (input_block_ != nullptr) {
         pool.give(std::exchange(input_block_, nullptr));
@@ -104,14 +106,15 @@ void Handle::drop_data() noexcept {
 }
 
 void Handle::release_input() noexcept {
-    if (!input_.valid) {
+    if (!call_.input) {
         return;
     }
-    input_.valid = false;
+    call_.input = false;
+    input_.beyond = {};
     if (input_block_ != nullptr) {
         info_.context->overflow_.give(std::exchange(input_block_, nullptr));
     }
-    if (target_ && !looped_ && !mute_ && !std::exchange(input_released_, true)) {
+    if (target_ && !looped_ && !odd_.mute && !std::exchange(odd_.input_released, true)) {
         port_->buffer_released();  // another handle may be posted in its place
     }
 }

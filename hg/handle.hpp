@@ -26,6 +26,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -105,6 +106,7 @@ class Handle : private Completion {
     bool held() const noexcept { return (refs_.load(std::memory_order_relaxed) & kUserRefs) != 0; }
     const Registration* registration() const noexcept { return registration_; }
     bool uses_sm() const noexcept { return port_->rail() == bulk::Rail::sm; }
+    std::uint8_t codec_flags() const noexcept { return port_->codec_flags(); }
 
     void ref_user() noexcept { add_refs(kUserRef); }
     // False: there was no reference left to give (a double free); nothing happened.
@@ -248,18 +250,18 @@ class Handle : private Completion {
     struct Payload {
         std::span<std::byte> message;
         std::span<std::byte> beyond;
-        bool valid = false;
-
-        std::span<std::byte> extra() const noexcept {
-            return valid ? beyond : std::span<std::byte>{};
-        }
-        // Bytes of the structure.
-        std::size_t size(std::size_t user_bytes) const noexcept {
-            return valid ? message.size() - user_bytes + beyond.size() : 0;
-        }
     };
-    const Payload& input() const noexcept { return input_; }
-    const Payload& output() const noexcept { return output_; }
+    // Null: nothing was received, or it was released.
+    const Payload* input() const noexcept { return call_.input ? &input_ : nullptr; }
+    const Payload* output() const noexcept { return call_.output ? &output_ : nullptr; }
+    static std::span<std::byte> extra(const Payload* payload) noexcept {
+        return payload != nullptr ? payload->beyond : std::span<std::byte>{};
+    }
+    // Bytes of the structure.
+    static std::size_t size(const Payload* payload, std::size_t user_bytes) noexcept {
+        return payload != nullptr ? payload->message.size() - user_bytes + payload->beyond.size()
+                                  : 0;
+    }
     void release_input() noexcept;
     // The program has fetched what the message announced, or failed to. Once per Class::MoreData's
     // acquire; any thread, outside of handlers.
@@ -410,19 +412,16 @@ class Handle : private Completion {
         if (more_acquired_ || input_block_ != nullptr || output_block_ != nullptr) [[unlikely]] {
             drop_payloads();
         }
-        input_.valid = false;
-        output_.valid = false;
-        sent_ = 0;
+        call_ = {};
         status_.store(na::Status::success, std::memory_order_relaxed);
         cancel_asked_.store(false, std::memory_order_relaxed);
         ack_.store(Ack::none, std::memory_order_relaxed);
-        looped_.store(false, std::memory_order_relaxed);
-        ack_wanted_ = false;
-        more_wanted_ = false;
-        request_sent_ = false;
-        answer_canceled_ = false;
-        answer_is_code_ = false;
-        flags_ = 0;
+    }
+    // The message that was received. (What may be beyond it comes later, and goes with its block.)
+    static void take_payload(Payload& payload, bool& there, std::byte* at,
+                             std::size_t size) noexcept {
+        payload.message = {at, size};
+        there = true;
     }
     void drop_payloads() noexcept;
     void drop_data() noexcept;
@@ -438,6 +437,8 @@ class Handle : private Completion {
     void count_sent_request() noexcept;
     static void on_request_sent(na::Operation& op, const na::Outcome& o) noexcept;
     static void on_response(na::Operation& op, const na::Outcome& o) noexcept;
+    static void take_response(na::Operation& op, std::size_t size, na::Address* source,
+                              std::uint32_t tag) noexcept;
     void take_unusual_response(std::span<std::byte> message) noexcept;
     void forward_part_ended() noexcept;
     void forward_ended() noexcept;
@@ -454,6 +455,8 @@ class Handle : private Completion {
     void answer_abandoned() noexcept;
     void end_with(na::Status code) noexcept;
     static void on_request(na::Operation& op, const na::Outcome& o) noexcept;
+    static void take_message(na::Operation& op, std::size_t size, na::Address* source,
+                             std::uint32_t tag) noexcept;
     void take_request(std::span<std::byte> message, const wire::Request& request) noexcept;
     void take_unusual_request(std::span<std::byte> message) noexcept;
     void note_header(const wire::Request& request) noexcept;
@@ -462,7 +465,7 @@ class Handle : private Completion {
     void arrived() noexcept;
     void hand_on() noexcept;
     // The program is expected to answer. A peer's word that it wants no answer is not enough for
-    // the opposite: see Handle::mute_.
+    // the opposite: see Handle::Odd::mute.
     std::uint64_t answer_ref() const noexcept {
         return one_way_ || registration_->one_way() ? 0 : kAnswerRef;
     }
@@ -554,32 +557,44 @@ class Handle : private Completion {
     // A program may respond to what was ended just now.
     Flag target_;
     Flag one_way_;
-    // Serves nothing but one-way requests of RPCs that are not one-way as far as this program
-    // knows, in all its lives: a program that gives its reference back first, and responds later,
-    // does so without a reference there, as nothing waits for its answer; and the handle must not
-    // be another peer's request then, nor its buffers. A mute's one_way_ and target_ never change.
-    bool mute_ = false;
+    // Of a request that does not end as most do.
+    struct Odd {
+        bool rejected = false;        // counted in Context::rejecting_
+        bool abandoned = false;       // target: the user gave it up without a response
+        bool input_released = false;  // the receive buffer was given up early
+        // Serves nothing but one-way requests of RPCs that are not one-way as far as this program
+        // knows, in all its lives: a program that gives its reference back first, and responds
+        // later, does so without a reference there, as nothing waits for its answer; and the handle
+        // must not be another peer's request then, nor its buffers. A mute's one_way_ and target_
+        // never change.
+        bool mute = false;
+    };
+    Odd odd_;
+    bool is_odd() const noexcept { return std::bit_cast<std::uint32_t>(odd_) != 0; }
     bool to_self_ = false;         // origin: the address is this process's
-    bool input_released_ = false;  // the receive buffer was given up early
     bool user_data_kept_ = false;  // data_ was set when the handle was created
     bool more_acquired_ = false;   // the program was asked to fetch more
     bool ack_awaited_ = false;     // target: the response is acknowledged by the origin
     bool dispatch_due_ = false;  // target: once the payload of the one-way request is acknowledged
-    bool rejected_ = false;      // counted in Context::rejecting_
-    bool abandoned_ = false;     // target: the user gave it up without a response
     std::atomic<bool> was_owed_{false};  // may be in Context::owed_
     std::atomic<bool> kept_{false};      // counted in Port: HandlePool::note_kept()
-    // Cleared for each RPC.
     // To oneself, not over the transport. Who cancels late may look when it is another RPC's
     // already.
     std::atomic<bool> looped_{false};
-    bool ack_wanted_ = false;   // origin: the response is beyond the eager size
-    bool more_wanted_ = false;  // origin: the program has to fetch what belongs to the response
-    bool request_sent_ = false;
-    bool answer_canceled_ = false;  // the receive of the answer
-    bool answer_is_code_ = false;   // the target has answered with an error
-    bool straggler_lost_ = false;   // it ended without an answer
-    std::uint8_t flags_ = 0;        // of the message that came
+    // Cleared for each RPC, at once.
+    struct Call {
+        bool input = false;        // input_ is there
+        bool output = false;       // output_
+        bool ack_wanted = false;   // origin: the response is beyond the eager size
+        bool more_wanted = false;  // origin: the program has to fetch what belongs to the response
+        bool request_sent = false;
+        bool answer_canceled = false;  // the receive of the answer
+        bool answer_is_code = false;   // the target has answered with an error
+        std::uint8_t flags = 0;        // of the message that came
+    };
+    static_assert(sizeof(Call) == sizeof(std::uint64_t));
+    alignas(8) Call call_;
+    bool straggler_lost_ = false;  // it ended without an answer
     std::size_t sent_ = 0;
     std::atomic<na::Status> status_{na::Status::success};  // the first failure
     std::uint32_t tag_ = 0;

@@ -48,7 +48,7 @@ Handle* HandlePool::take_mute(Port& port) {
     if (!show(handle, create, nullptr)) {
         return nullptr;
     }
-    handle.mute_ = handle.target_ = handle.one_way_ = true;
+    handle.odd_.mute = handle.target_ = handle.one_way_ = true;
     return &handle;
 }
 
@@ -96,7 +96,7 @@ void HandlePool::give(Handle& handle) noexcept {
 void HandlePool::put(Handle& handle) noexcept {
     handle.stage_.store(Handle::Stage::free, std::memory_order_release);
     const std::size_t rail = bulk::index(handle.port_->rail());
-    if (!handle.mute_) [[likely]] {
+    if (!handle.odd_.mute) [[likely]] {
         handle.next_ = std::exchange(free_[rail], &handle);
         return;
     }

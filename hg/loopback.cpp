@@ -52,7 +52,7 @@ Status Loopback::forward(Handle& origin, std::size_t payload, Block* beyond,
                   context.cls().sm() == nullptr ? na::AddressRef{} : context.cls().sm()->self());
     const std::size_t at = t.port_->input_at();
     std::memcpy(t.kit_->input + at, origin.kit_->input + at, payload);
-    t.input_ = {.message = {t.kit_->input + at, payload}, .beyond = {}, .valid = true};
+    Handle::take_payload(t.input_, t.call_.input, t.kit_->input + at, payload);
     if (beyond != nullptr) {
         t.input_block_ = beyond;
         t.input_.beyond = {beyond->data, beyond_size};
@@ -107,8 +107,8 @@ Status Loopback::respond(Handle& target, Status code, std::size_t payload, Block
     if (origin != nullptr && ok(code)) {
         const std::size_t at = origin->port_->output_at();
         std::memcpy(origin->kit_->output + at, target.kit_->output + at, payload);
-        origin->output_ = {
-            .message = {origin->kit_->output + at, payload}, .beyond = {}, .valid = true};
+        Handle::take_payload(origin->output_, origin->call_.output, origin->kit_->output + at,
+                             payload);
         if (beyond != nullptr) {
             origin->output_block_ = beyond;
             origin->output_.beyond = {beyond->data, beyond_size};

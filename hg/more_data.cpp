@@ -85,7 +85,7 @@ void Handle::more_done(Status status) noexcept {
     Context& context = *info_.context;
     note(status);
     if (!target_) {
-        more_wanted_ = false;
+        call_.more_wanted = false;
         acknowledge();
         return;
     }

@@ -137,7 +137,7 @@ Status Handle::end_pull(Payload& payload, std::size_t user_bytes, const Block& b
     if (!ok(pull_status_)) {
         return pull_status_;
     }
-    if ((flags_ & wire::kPayloadChecksum) != 0 &&
+    if ((call_.flags & wire::kPayloadChecksum) != 0 &&
         proc::crc32c(0, block.data, pull_size_) != pull_checksum_) {
         NA_LOG_WARNING(rpc, "RPC {:#x}: the checksum of {} bytes does not match", info_.id,
                        pull_size_);
@@ -210,7 +210,7 @@ void Handle::output_pulled(Completion& c) {
 
 // Tells the target that its buffer is free, and then the user.
 void Handle::acknowledge() noexcept {
-    ack_wanted_ = false;
+    call_.ack_wanted = false;
     Ack none = Ack::none;
     if (!ack_.compare_exchange_strong(none, Ack::sent, std::memory_order_seq_cst) &&
         none == Ack::given_up) {

@@ -18,7 +18,8 @@ Block* Owed::add(Handle& handle) noexcept {
         oldest_first_.push_back(handle);
         ++count_;
     }
-    handle.input_.valid = false;
+    handle.call_.input = false;
+    handle.input_.beyond = {};
     return std::exchange(handle.input_block_, nullptr);
 }
 

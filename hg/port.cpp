@@ -48,6 +48,9 @@ Port::Port(Context& context, bulk::Rail rail, std::unique_ptr<na::Context> na)
     : context_(context),
       rail_(rail),
       threaded_(context.threaded()),
+      codec_flags_(
+          static_cast<std::uint8_t>((rail == bulk::Rail::sm ? kCodecSm : 0) |
+                                    (context.cls().options().bulk_eager ? kCodecBulkEager : 0))),
       na_(std::move(na)),
       budget_(static_cast<std::int32_t>(context.cls().options().post_init)),
       increment_(context.cls().options().post_incr),
@@ -74,7 +77,8 @@ Port::Port(Context& context, bulk::Rail rail, std::unique_ptr<na::Context> na)
             na_->gather(options.coalesce_limit);
         }
     }
-    plain_ = !gathers_ && context.cls().checksum_flags() == 0 && cls.caps().inject != 0;
+    plain_ = !gathers_ && context.cls().checksum_flags() == 0 && cls.caps().inject != 0 &&
+             na_->matches_here();
     tag_step_ =
         std::uint32_t{1} << std::bit_width(static_cast<unsigned>(cls.info().max_contexts - 1));
     std::random_device random;

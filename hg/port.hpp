@@ -78,8 +78,14 @@ class Port {
 
     // Small messages may leave together.
     bool gathers() const noexcept { return gathers_; }
-    // Messages go neither together nor with a checksum, and the transport takes small ones at once.
+    // Messages go neither together nor with a checksum, and the transport takes small ones at once,
+    // and leaves all receives to the core.
     bool plain() const noexcept { return plain_; }
+
+    // What those who encode and decode messages of this port have to know of it.
+    static constexpr std::uint8_t kCodecSm = 1 << 0;         // the peer is on this host
+    static constexpr std::uint8_t kCodecBulkEager = 1 << 1;  // contents may go with descriptors
+    std::uint8_t codec_flags() const noexcept { return codec_flags_; }
 
     // Receives for requests. `posted`: in the transport; `active`: those, and the handles that
     // still hold the buffer that their request came in. Handles are posted while active is below
@@ -141,6 +147,7 @@ class Port {
     Context& context_;
     const bulk::Rail rail_;
     const bool threaded_;
+    const std::uint8_t codec_flags_;
     std::unique_ptr<na::Context> na_;
     std::size_t size_[na::kLanes];
     std::size_t headroom_[na::kLanes];

@@ -35,7 +35,8 @@ constexpr std::uint32_t kMaxRejecting = 64;
         reject_later(registration_ == nullptr ? Status::noentry : Status::invalid_arg);
         return;
     }
-    input_ = {.message = message.subspan(wire::kRequestSize), .beyond = {}, .valid = true};
+    take_payload(input_, call_.input, message.data() + wire::kRequestSize,
+                 message.size() - wire::kRequestSize);
     const bool rest = (request.flags & (wire::kOverflow | wire::kMoreData)) != 0;
     if (rest && !may_take_rest()) [[unlikely]] {
         return;
@@ -53,7 +54,7 @@ constexpr std::uint32_t kMaxRejecting = 64;
 
 // What belongs to the request and is not in its message. False: it is refused.
 bool Handle::may_take_rest() noexcept {
-    if ((flags_ & wire::kOverflow) != 0) {
+    if ((call_.flags & wire::kOverflow) != 0) {
         port_->counters.requests_overflow.add();
         return true;
     }
@@ -61,7 +62,7 @@ bool Handle::may_take_rest() noexcept {
 }
 
 void Handle::take_rest() noexcept {
-    if ((flags_ & wire::kOverflow) != 0) {
+    if ((call_.flags & wire::kOverflow) != 0) {
         defer(&Handle::pull_input);
     } else {
         more_arrived();
@@ -84,7 +85,7 @@ void Handle::hand_to_mute(Completion& c) {
         return;
     }
     mute->take_over(h);
-    if ((mute->flags_ & (wire::kOverflow | wire::kMoreData)) != 0) {
+    if ((mute->call_.flags & (wire::kOverflow | wire::kMoreData)) != 0) {
         mute->take_rest();
     } else {
         mute->arrived();
@@ -101,7 +102,7 @@ void Handle::take_over(Handle& other) noexcept {
     const std::span<std::byte> own(kit_->input + (message.data() - other.kit_->input),
                                    message.size());
     std::copy(message.begin(), message.end(), own.begin());
-    input_ = {.message = own, .beyond = {}, .valid = true};
+    take_payload(input_, call_.input, own.data(), own.size());
     info_.id = std::exchange(other.info_.id, 0);
     info_.context_id = std::exchange(other.info_.context_id, std::uint8_t{0});
     info_.addr = &source_;
@@ -111,7 +112,7 @@ void Handle::take_over(Handle& other) noexcept {
     registration_ = last_ = std::exchange(other.registration_, nullptr);
     tag_ = other.tag_;
     cookie_ = other.cookie_;
-    flags_ = other.flags_;
+    call_.flags = other.call_.flags;
     other.one_way_ = false;
     other.clear_call();
     port_->request_moved();
@@ -125,25 +126,29 @@ inline void Handle::note_header(const wire::Request& request) noexcept {
     info_.context_id = request.origin_context;
     info_.addr = &source_;
     cookie_ = request.cookie;
-    flags_ = request.flags;
+    call_.flags = request.flags;
 }
 
 void Handle::on_request(na::Operation& op, const na::Outcome& o) noexcept {
-    Handle& h = of(op);
-    Port& port = *h.port_;
-    Context& context = *h.info_.context;
     if (!ok(o.status) || o.source == nullptr) [[unlikely]] {
-        h.no_request(o.status);
+        of(op).no_request(o.status);
         return;
     }
-    context.request_taken(port);
-    h.source_.take(o.source, port.rail() == bulk::Rail::sm);
-    h.peer_ = o.source;
-    h.tag_ = o.tag;
+    take_message(op, o.size, o.source, o.tag);
+}
+
+void Handle::take_message(na::Operation& op, std::size_t size, na::Address* source,
+                          std::uint32_t tag) noexcept {
+    Handle& h = of(op);
+    Port& port = *h.port_;
+    h.info_.context->request_taken(port);
+    h.source_.take(source, port.rail() == bulk::Rail::sm);
+    h.peer_ = source;
+    h.tag_ = tag;
     const std::size_t headroom = port.headroom(Lane::unexpected);
-    const std::span<std::byte> message =
-        o.size < headroom ? std::span<std::byte>{}
-                          : std::span(h.kit_->input + headroom, o.size - headroom);
+    const std::span<std::byte> message = size < headroom
+                                             ? std::span<std::byte>{}
+                                             : std::span(h.kit_->input + headroom, size - headroom);
     wire::Request request;
     if (wire::glance(message, request) &&
         message.size() - wire::kRequestSize >= h.info_.cls->offset(Lane::unexpected)) [[likely]] {
@@ -200,9 +205,9 @@ void Handle::reject(Completion& c) {
     h.stage_.store(Stage::answering, std::memory_order_release);
     // A one-way request has nobody who waits, unless its origin waits for the acknowledgement of
     // its payload.
-    const bool wanted = !h.one_way_ || (h.flags_ & (wire::kOverflow | wire::kMoreData)) != 0;
+    const bool wanted = !h.one_way_ || (h.call_.flags & (wire::kOverflow | wire::kMoreData)) != 0;
     if (wanted) {
-        h.rejected_ = true;
+        h.odd_.rejected = true;
         if (context.rejecting_.fetch_add(1, std::memory_order_relaxed) >= kMaxRejecting ||
             !ok(h.send_response(code, 0, {}, nullptr, 0))) {  // the peer may be gone
             context.unanswered_.fetch_add(1, std::memory_order_relaxed);

@@ -28,7 +28,7 @@ using na::Status;
                 posting.recv_unexpected_again(*kit_->recv);
                 s = Status::success;
             } else {
-                kit_->recv->handler = &Handle::on_request;
+                kit_->recv->when_over(&Handle::on_request, &Handle::take_message);
                 // Before: where a request waits for it already, another thread may be at its
                 // answer when this is back.
                 filled_ = posting.simple() ? Filled::request : Filled::nothing;
@@ -83,9 +83,9 @@ void Handle::recycle() noexcept {
     }
     Context& context = *info_.context;
     const bool looped = looped_.load(std::memory_order_relaxed);
-    const bool plain = !(looped || rejected_ || abandoned_ || input_released_ ||
-                         kept_.load(std::memory_order_relaxed) || mute_);
+    const bool plain = !(looped || is_odd() || kept_.load(std::memory_order_relaxed));
     clear_call();
+    sent_ = 0;
     if (data_ != nullptr && !user_data_kept_) [[unlikely]] {
         drop_data();
     }
@@ -107,7 +107,7 @@ void Handle::recycle() noexcept {
 // Its response could not be sent, or was not to be expected, and nobody can answer any more. The
 // origin shall not wait for ever.
 void Handle::answer_abandoned() noexcept {
-    abandoned_ = true;
+    odd_.abandoned = true;
     NA_LOG_WARNING(rpc, "RPC {:#x} was destroyed without a response", info_.id);
     refs_.store(kLibraryRef, std::memory_order_relaxed);
     stage_.store(Stage::answering, std::memory_order_release);
@@ -118,17 +118,17 @@ void Handle::answer_abandoned() noexcept {
 // The end of a request that did not go the usual way. True: the handle is for the next one.
 bool Handle::let_go(bool looped) noexcept {
     Context& context = *info_.context;
-    if (std::exchange(rejected_, false)) {
+    if (std::exchange(odd_.rejected, false)) {
         context.rejecting_.fetch_sub(1, std::memory_order_relaxed);
     }
     const bool surplus = kept_.exchange(false, std::memory_order_relaxed) && !port_->kept_ended();
-    const bool abandoned = std::exchange(abandoned_, false);
-    const bool released_early = std::exchange(input_released_, false);
+    const bool abandoned = std::exchange(odd_.abandoned, false);
+    const bool released_early = std::exchange(odd_.input_released, false);
     if (released_early) {
         port_->released_ended();
     }
     // Once a handle is back in the pool the context may be destroyed.
-    if (mute_) {
+    if (odd_.mute) {
         port_->released_ended();
         context.handles_->give(*this);
         return false;

@@ -129,7 +129,7 @@ void Handle::owe() noexcept {
 bool Handle::end_owed() noexcept {
     const bool mine = ok(claim_response());
     if (mine) {
-        abandoned_ = true;
+        odd_.abandoned = true;
         end_with(Status::other_error);
     }
     unref();
@@ -173,7 +173,7 @@ void Handle::unref_answer_last() noexcept {
 
 // By a program without a reference: now, or before that of the RPC callback has gone.
 void Handle::responded_late() noexcept {
-    if (was_owed_.load(std::memory_order_relaxed) && !abandoned_) {
+    if (was_owed_.load(std::memory_order_relaxed) && !odd_.abandoned) {
         registration_->note_late();
     }
 }
@@ -185,7 +185,7 @@ bool Handle::give_up_answer() noexcept {
     }
     NA_LOG_WARNING(rpc, "RPC {:#x}: its handle was destroyed once more, without a response",
                    info_.id);
-    abandoned_ = true;
+    odd_.abandoned = true;
     end_with(Status::other_error);
     return true;
 }
@@ -207,7 +207,7 @@ Status Handle::send_large_response(std::size_t payload, Block* beyond) noexcept 
     output_block_ = beyond;
     ack_awaited_ = true;
     filled_ = Filled::nothing;
-    kit_->recv->handler = &Handle::on_ack;
+    kit_->recv->when_over(&Handle::on_ack);
     Status s =
         na.recv_expected(*kit_->recv, peer(), info_.context_id, tag_, kit_->ack,
                          port_->headroom(Lane::expected) + wire::kResponseSize, kit_->region);

@@ -38,10 +38,10 @@ namespace hg {
     {
         // The request and the receive of the answer under one lock, as in post_forward().
         na::Posting posting(port.na());
-        if (!cancel_asked_.load(std::memory_order_relaxed) && posting.simple() &&
+        if (!cancel_asked_.load(std::memory_order_relaxed) &&
             posting.inject(Lane::unexpected, *peer_, info_.context_id, ticket.tag, kit.input, size))
             [[likely]] {
-            request_sent_ = true;
+            call_.request_sent = true;
             port.counters.requests_sent.add();
             if (filled_ != Filled::response) [[unlikely]] {
                 fill_response(posting);

@@ -3,11 +3,17 @@
 
 namespace hg::c_api {
 
+static_assert(Port::kCodecSm == HG_PROC_SM && Port::kCodecBulkEager == HG_PROC_BULK_EAGER);
+
 proc::Proc& make_proc(Handle& handle) {
     auto* made = new proc::Proc(c_api::handle(handle.info().cls), proc::ChecksumKind::none,
                                 handle.context().overflow().allocator());
     hg_proc_set_handle(made, c_api::handle(&handle));
-    made->set_limit(SIZE_MAX, na::Status::msgsize);
+    if (handle.info().cls->options().overflow) {
+        made->set_limit(SIZE_MAX, na::Status::msgsize);
+    } else {
+        made->set_limit(0, na::Status::overflow);
+    }
     handle.shell = made;
     handle.release_shell = [](void* p) { delete static_cast<proc::Proc*>(p); };
     return *made;

@@ -15,16 +15,10 @@ inline proc::Proc& proc_of(Handle& handle) {
     return handle.shell == nullptr ? make_proc(handle) : *static_cast<proc::Proc*>(handle.shell);
 }
 
-inline std::uint8_t flags_for(const Handle& handle) noexcept {
-    return static_cast<std::uint8_t>(
-        (handle.info().cls->options().bulk_eager ? HG_PROC_BULK_EAGER : 0) |
-        (handle.uses_sm() ? HG_PROC_SM : 0));
-}
-
 inline proc::Proc& start(Handle& handle, void* data, std::size_t size, hg_proc_op_t op) {
     proc::Proc& p = proc_of(handle);
     p.reset(data, size, op);
-    hg_proc_set_flags(&p, flags_for(handle));
+    hg_proc_set_flags(&p, handle.codec_flags());
     return p;
 }
 
@@ -47,9 +41,6 @@ inline na::Status encode(Handle& handle, hg_proc_cb_t callback, void* structure,
         return na::Status::success;
     }
     proc::Proc& p = start(handle, room.data() + offset, room.size() - offset, HG_ENCODE);
-    if (!handle.info().cls->options().overflow) [[unlikely]] {
-        p.set_limit(room.size() - offset, na::Status::overflow);
-    }
     if (const na::Status s = p.run(callback, structure); !ok(s)) [[unlikely]] {
         return s;
     }

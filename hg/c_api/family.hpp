@@ -104,6 +104,10 @@ hg_return_t look_up(Context& context, typename Family::Function callback, void* 
 void cannot_forward(const Handle& h, na::Status why) noexcept;
 void cannot_respond(std::uint64_t id, na::Status why) noexcept;
 // Handle::claim_response(), with the reason in the log if it fails.
-na::Status claim_response(Handle& h) noexcept;
+na::Status not_claimed(const Handle& h, na::Status why) noexcept;  // answers `why`
+inline na::Status claim_response(Handle& h) noexcept {
+    const na::Status s = h.claim_response();
+    return ok(s) ? s : not_claimed(h, s);
+}
 
 }  // namespace hg::c_api

@@ -47,13 +47,13 @@ hg_proc_cb_t output_proc(const Handle& h) noexcept {
     return HG_INVALID_ARG;
 }
 
-hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Payload& payload,
+hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Payload* payload,
                 std::size_t offset) {
-    if (proc == nullptr || !payload.valid) [[unlikely]] {
+    if (proc == nullptr || payload == nullptr) [[unlikely]] {
         return cannot_get(h, proc);
     }
     try {
-        const Status s = c_api::decode(h, proc, structure, payload, offset);
+        const Status s = c_api::decode(h, proc, structure, *payload, offset);
         if (ok(s)) [[likely]] {
             h.ref_user();
         }
@@ -169,7 +169,8 @@ hg_size_t HG_Get_input_payload_size(hg_handle_t handle) {
         return 0;
     }
     const Handle& h = *core(handle);
-    return h.is_target() ? h.input().size(h.info().cls->offset(Lane::unexpected)) : h.sent();
+    return h.is_target() ? Handle::size(h.input(), h.info().cls->offset(Lane::unexpected))
+                         : h.sent();
 }
 
 hg_size_t HG_Get_output_payload_size(hg_handle_t handle) {
@@ -177,7 +178,8 @@ hg_size_t HG_Get_output_payload_size(hg_handle_t handle) {
         return 0;
     }
     const Handle& h = *core(handle);
-    return h.is_target() ? h.sent() : h.output().size(h.info().cls->offset(Lane::expected));
+    return h.is_target() ? h.sent()
+                         : Handle::size(h.output(), h.info().cls->offset(Lane::expected));
 }
 
 hg_return_t HG_Get_input(hg_handle_t handle, void* in_struct) {
@@ -221,11 +223,11 @@ hg_return_t HG_Get_input_buf(hg_handle_t handle, void** in_buf_p, hg_size_t* in_
     if (!h.is_target()) {
         return give(h.input_space(), in_buf_p, in_buf_size_p);
     }
-    if (!h.input().valid) {
+    if (h.input() == nullptr) {
         NA_LOG_ERROR(rpc, "RPC {:#x}: its input was released", h.info().id);
         return HG_FAULT;
     }
-    return give(h.input().message, in_buf_p, in_buf_size_p);
+    return give(h.input()->message, in_buf_p, in_buf_size_p);
 }
 
 hg_return_t HG_Release_input_buf(hg_handle_t handle) {
@@ -242,24 +244,24 @@ hg_return_t HG_Get_output_buf(hg_handle_t handle, void** out_buf_p, hg_size_t* o
     if (h.is_target()) {
         return give(h.output_space(), out_buf_p, out_buf_size_p);
     }
-    if (!h.output().valid) {
+    if (h.output() == nullptr) {
         NA_LOG_ERROR(rpc, "RPC {:#x}: there is no output", h.info().id);
         return HG_FAULT;
     }
-    return give(h.output().message, out_buf_p, out_buf_size_p);
+    return give(h.output()->message, out_buf_p, out_buf_size_p);
 }
 
 hg_return_t HG_Get_input_extra_buf(hg_handle_t handle, void** in_buf_p, hg_size_t* in_buf_size_p) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
     HG_C_REQUIRE(in_buf_p != nullptr, rpc, "in_buf_p is NULL");
-    return give(core(handle)->input().extra(), in_buf_p, in_buf_size_p);
+    return give(Handle::extra(core(handle)->input()), in_buf_p, in_buf_size_p);
 }
 
 hg_return_t HG_Get_output_extra_buf(hg_handle_t handle, void** out_buf_p,
                                     hg_size_t* out_buf_size_p) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
     HG_C_REQUIRE(out_buf_p != nullptr, rpc, "out_buf_p is NULL");
-    return give(core(handle)->output().extra(), out_buf_p, out_buf_size_p);
+    return give(Handle::extra(core(handle)->output()), out_buf_p, out_buf_size_p);
 }
 
 }  // extern "C"

@@ -126,18 +126,17 @@ void c_api::cannot_respond(std::uint64_t id, Status why) noexcept {
     }
 }
 
-Status c_api::claim_response(Handle& h) noexcept {
-    const Status s = h.claim_response();
-    if (s == Status::opnotsupported) [[unlikely]] {
+Status c_api::not_claimed(const Handle& h, Status s) noexcept {
+    if (s == Status::opnotsupported) {
         // No line in the log, which peers would fill; and no id: where the program has no
         // reference, the handle may serve another one-way request already.
         na::log::set_last_error("cannot respond to an RPC: its origin wants no response (one-way)");
-    } else if (!ok(s) && !h.held()) [[unlikely]] {
+    } else if (!h.held()) {
         // Likewise: peers that are more than may wait.
         na::log::set_last_error(
             "cannot respond to an RPC: it was responded to already, or has ended because nobody "
             "had responded for too long");
-    } else if (!ok(s)) [[unlikely]] {
+    } else {
         cannot_respond(h.info().id, s);
     }
     return s;

@@ -251,11 +251,11 @@ void CallState::Cancel::operator()() const noexcept {
 }
 
 std::span<const std::byte> CallState::reply() const noexcept {
-    const Handle::Payload& output = handle->output();
-    if (!output.valid) {
+    const Handle::Payload* const output = handle->output();
+    if (output == nullptr) {
         return {};
     }
-    return output.beyond.empty() ? output.message : output.beyond;
+    return output->beyond.empty() ? output->message : output->beyond;
 }
 
 void CallState::release() noexcept {

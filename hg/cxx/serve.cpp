@@ -16,11 +16,11 @@ constexpr std::size_t kLongestText = 4096;  // of an error, in bytes
 
 // Reads what is in front of the arguments. False: a peer made it up.
 bool read_header(RequestState& request) noexcept {
-    const Handle::Payload& input = request.handle->input();
-    if (!input.valid) {
+    const Handle::Payload* const input = request.handle->input();
+    if (input == nullptr) {
         return false;
     }
-    const std::span<const std::byte> bytes = input.beyond.empty() ? input.message : input.beyond;
+    const std::span<const std::byte> bytes = input->beyond.empty() ? input->message : input->beyond;
     if (bytes.empty()) [[unlikely]] {
         return false;
     }

@@ -19,26 +19,28 @@ template <typename Copy>
                                                         std::uint32_t tag, std::size_t size,
                                                         Copy&& copy) noexcept {
     Address& source = *Address::of(peer);
-    Operation* op = lane == Lane::unexpected ? match_.take_unexpected(size)
-                                             : match_.take_expected(source, tag, size);
-    if (op == nullptr) [[unlikely]] {
-        return false;
+    Operation* op = nullptr;
+    Address* sender = nullptr;
+    if (lane == Lane::unexpected) {
+        op = match_.take_unexpected(size);
+        if (op == nullptr) [[unlikely]] {
+            return false;
+        }
+        source.ref();
+        sender = &source;
+    } else if (op = match_.take_direct(source, tag, size); op == nullptr) {
+        op = match_.take_expected(source, tag, size);
+        if (op == nullptr) [[unlikely]] {
+            return false;
+        }
+        if (!matched_here_ || op->referenced_) [[unlikely]] {
+            unawait(*op);
+        }
     }
     copy(op->buffer);
     counters_.receives.add();
-    Address* sender = nullptr;
-    if (lane == Lane::unexpected) {
-        source.ref();
-        sender = &source;
-    } else if (!matched_here_ || op->referenced_) [[unlikely]] {
-        unawait(*op);
-    }
     op->set_state(State::idle);
-    op->handler(*op, Outcome{.status = Status::success,
-                             .size = size,
-                             .source = sender,
-                             .tag = tag,
-                             .data = op->buffer});
+    op->received(*op, size, sender, tag);
     return true;
 }
 

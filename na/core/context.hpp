@@ -123,6 +123,9 @@ class Context final : public plugin::Sink {
     // post first, such as the RPC layer, where they can only be answers to calls that were
     // canceled.
     void drop_unmatched_expected() noexcept;
+    // Nothing about receives has to be asked of the transport: it matches none, and has to hear of
+    // none.
+    bool matches_here() const noexcept { return matched_here_; }
     // Of several unexpected receives the one posted last takes the next message, instead of the
     // first: for users to whom all are the same, so that few of them are in use, and in the caches.
     void take_latest_receive() noexcept;

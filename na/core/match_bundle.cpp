@@ -105,13 +105,13 @@ void MatchQueue::deliver_expected_parts(const Held& bundle) noexcept {
     const std::span<const std::byte> bytes = content(bundle);
     for (std::size_t at = bundle.next_part; at != bytes.size();) {
         const bundle::Part part = bundle::next(bytes, at);
-        Bucket& b = bucket(&source, part.tag);
+        Bucket& b = list(&source, part.tag);
         Operation* op = taker(b, &source, part.tag);
         if (op == nullptr || writing(b, &source, part.tag)) [[unlikely]] {
             counters_.dropped.add();
             continue;
         }
-        --expected_count_;
+        count_listed(*op, -1);
         const std::size_t headroom = headroom_[1];
         Landing* landing = land(*op, source, part.tag, headroom + part.bytes.size());
         if (landing->data != nullptr) [[likely]] {

@@ -61,8 +61,46 @@ void MatchQueue::grow() noexcept {
 // --- posting
 // ---------------------------------------------------------------------------------------------------------
 
+// To where it would be, had it been posted as any other.
+void MatchQueue::enlist(Place& at) noexcept {
+    if (Operation* op = std::exchange(at.op, nullptr); op != nullptr) {
+        --direct_count_;
+        ++posted_count_;
+        count_listed(*op, 1);
+        bucket(op->address_, op->tag).receives.push_front(*op);
+    }
+}
+
+void MatchQueue::enlist_all() noexcept {
+    for (std::size_t i = 0; direct_count_ != 0 && i < kPlaces; ++i) {
+        enlist(places_[i]);
+    }
+}
+
+void MatchQueue::enlist_latest() noexcept {
+    if (Operation* op = std::exchange(latest_, nullptr); op != nullptr) {
+        ++posted_count_;
+        unexpected_.push_front(*op);
+    }
+}
+
+// True: it had a place of its own.
+bool MatchQueue::leave_place(Operation& op) noexcept {
+    if (op.hook_.linked()) {
+        return false;
+    }
+    if (op.kind == OpKind::recv_expected) {
+        place(op.address_, op.tag).op = nullptr;
+        --direct_count_;
+    } else {
+        latest_ = nullptr;
+    }
+    return true;
+}
+
 // The first receive that can take a message.
 Operation* MatchQueue::taker() noexcept {
+    enlist_latest();
     Operation* op = unexpected_.front();
     while (op != nullptr && op->kind == OpKind::multi_recv_unexpected && op->credits() == 0) {
         op = unexpected_.next(*op);
@@ -120,10 +158,12 @@ void MatchQueue::deliver_held(Bucket& b, Operation& op) noexcept {
 }
 
 void MatchQueue::cancel(Operation& op) noexcept {
-    Receives::remove(op);
-    --posted_count_;
-    if (op.kind == OpKind::recv_expected) {
-        --expected_count_;
+    if (!leave_place(op)) {
+        Receives::remove(op);
+        --posted_count_;
+        if (op.kind == OpKind::recv_expected) {
+            count_listed(op, -1);
+        }
     }
     if (op.kind == OpKind::multi_recv_unexpected && op.landings_ != 0) {
         // Messages on their way into the buffer end it: the last one says so.
@@ -135,6 +175,7 @@ void MatchQueue::cancel(Operation& op) noexcept {
 }
 
 bool MatchQueue::awaits(const Address& peer) noexcept {
+    enlist_all();
     for (std::size_t i = 0; expected_count_ != 0 && i < bucket_count_; ++i) {
         Receives& receives = buckets_[i].receives;
         for (Operation* op = receives.front(); op != nullptr; op = receives.next(*op)) {
@@ -148,6 +189,7 @@ bool MatchQueue::awaits(const Address& peer) noexcept {
 
 void MatchQueue::fail_peer(Address& peer, Status why,
                            std::optional<std::uint8_t> context) noexcept {
+    enlist_all();
     if (expected_count_ == 0) {
         return;
     }
@@ -158,7 +200,7 @@ void MatchQueue::fail_peer(Address& peer, Status why,
             if (op->address_ == &peer && (!context || op->target_id == *context)) {
                 Receives::remove(*op);
                 --posted_count_;
-                --expected_count_;
+                count_listed(*op, -1);
                 end_(context_, *op, Outcome{.status = why});
             }
             op = next;
@@ -191,13 +233,13 @@ Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::
     if (size > limits_.max_expected) {
         return drop();
     }
-    Bucket& b = bucket(&source, tag);
+    Bucket& b = list(&source, tag);
     Operation* op = taker(b, &source, tag);
     if (op == nullptr && !hold_expected_) {
         return drop();
     }
     if (op != nullptr && whole && !writing(b, &source, tag)) {
-        --expected_count_;
+        count_listed(*op, -1);
         return land(*op, source, tag, size);
     }
     make_room_for_expected(source, size);
@@ -459,7 +501,7 @@ void MatchQueue::finish_held(Held& held, Status status) noexcept {
         discard(&held);
         return;
     }
-    if (Operation* op = taker(bucket(held.source, held.got_tag), held.source, held.got_tag);
+    if (Operation* op = taker(list(held.source, held.got_tag), held.source, held.got_tag);
         op != nullptr) {
         deliver(held, *op);
     } else if (!hold_expected_) {  // its receive has been canceled meanwhile
@@ -479,7 +521,7 @@ bool MatchQueue::deliver(Held& held, Operation& op) noexcept {
         }
     } else {
         if (op.kind == OpKind::recv_expected) {
-            --expected_count_;
+            count_listed(op, -1);
         }
         landing = land(op, *held.source, held.got_tag, held.size);
     }

@@ -61,12 +61,34 @@ class MatchQueue {
         }
         Bucket& b = bucket(op.address_, op.tag);
         ++posted_count_;
-        ++expected_count_;
+        count_listed(op, 1);
         op.set_state(Operation::State::matching);
         b.receives.push_back(op);
         if (!b.messages.empty()) [[unlikely]] {
             deliver_held(b, op);
         }
+    }
+    // For single receives whose buffer takes any message, that hold no reference and that nobody
+    // else has to hear of: into a place of their own, which a message finds at once. False: it is
+    // taken, or others wait before which none may come; see post_unexpected() and post_expected().
+    bool post_latest(Operation& op) noexcept {
+        if (latest_ != nullptr || !latest_first_ || refused_ != 0 || !held_unexpected_.empty())
+            [[unlikely]] {
+            return false;
+        }
+        op.set_state(Operation::State::matching);
+        latest_ = &op;
+        return true;
+    }
+    bool post_direct(Operation& op) noexcept {
+        Place& at = place(op.address_, op.tag);
+        if (at.op != nullptr || at.listed != 0 || !held_expected_.empty()) [[unlikely]] {
+            return false;
+        }
+        op.set_state(Operation::State::matching);
+        at.op = &op;
+        ++direct_count_;
+        return true;
     }
     void cancel(Operation& op) noexcept;  // state matching
     // Of unexpected receives, each as good as the other to their owner, the latest first: it is in
@@ -79,13 +101,31 @@ class MatchQueue {
     // it, out of the queue, for the caller to fill and to end. Null: not as simple as that, see
     // arrive().
     Operation* take_unexpected(std::size_t size) noexcept {
-        Operation* op = unexpected_.front();
+        Operation* op = latest_;
+        if (op != nullptr && size <= limits_.max_unexpected && held_unexpected_.empty())
+            [[likely]] {
+            latest_ = nullptr;
+            return op;
+        }
+        op = unexpected_.front();
         if (op == nullptr || op->kind != OpKind::recv_unexpected || size > op->length ||
             size > limits_.max_unexpected || !held_unexpected_.empty()) [[unlikely]] {
             return nullptr;
         }
         Receives::remove(*op);
         --posted_count_;
+        return op;
+    }
+    // Of those that post_direct() has posted.
+    Operation* take_direct(const Address& source, std::uint32_t tag, std::size_t size) noexcept {
+        Place& at = place(&source, tag);
+        Operation* op = at.op;
+        if (op == nullptr || op->tag != tag || op->address_ != &source ||
+            size > limits_.max_expected || !held_expected_.empty()) [[unlikely]] {
+            return nullptr;
+        }
+        at.op = nullptr;
+        --direct_count_;
         return op;
     }
     Operation* take_expected(const Address& source, std::uint32_t tag, std::size_t size) noexcept {
@@ -97,7 +137,7 @@ class MatchQueue {
         }
         Receives::remove(*op);
         --posted_count_;
-        --expected_count_;
+        count_listed(*op, -1);
         return op;
     }
 
@@ -117,7 +157,9 @@ class MatchQueue {
 
     // Held unexpected messages that wait for room in a multi-receive: deliver_held() when there may
     // be some.
-    bool backlog() noexcept { return !held_unexpected_.empty() && !unexpected_.empty(); }
+    bool backlog() noexcept {
+        return !held_unexpected_.empty() && (latest_ != nullptr || !unexpected_.empty());
+    }
     bool deliverable() noexcept;
     void deliver_held() noexcept;
 
@@ -146,7 +188,8 @@ class MatchQueue {
     }
 
     bool empty() const noexcept {
-        return posted_count_ == 0 && landing_count_ == 0;
+        return posted_count_ == 0 && direct_count_ == 0 && latest_ == nullptr &&
+               landing_count_ == 0;
     }  // no receive is posted or written
     std::uint64_t held() const noexcept { return budget_.messages(); }
 
@@ -166,6 +209,31 @@ class MatchQueue {
     Bucket& bucket(const Address* source, std::uint32_t tag) noexcept {
         return buckets_[hash(source, tag) & (bucket_count_ - 1)];
     }
+    struct Place {
+        Operation* op = nullptr;   // older than those of the same peer and tag in a bucket
+        std::uint32_t listed = 0;  // receives in buckets whose place this would be
+    };
+    // Tags of one peer follow each other, by steps of the number of its contexts.
+    Place& place(const Address* source, std::uint32_t tag) noexcept {
+        const auto p = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(source) >> 6);
+        return places_[(tag ^ tag >> 8 ^ p) % kPlaces];
+    }
+    void count_listed(const Operation& op, int by) noexcept {
+        const auto n = static_cast<std::uint32_t>(by);
+        expected_count_ += n;
+        place(op.address_, op.tag).listed += n;
+    }
+    // What is not as simple as take_unexpected() and take_direct() looks at lists only.
+    Bucket& list(const Address* source, std::uint32_t tag) noexcept {
+        if (direct_count_ != 0) {
+            enlist(place(source, tag));
+        }
+        return bucket(source, tag);
+    }
+    void enlist(Place& at) noexcept;
+    void enlist_all() noexcept;
+    void enlist_latest() noexcept;
+    bool leave_place(Operation& op) noexcept;
     void grow() noexcept;
     void deliver_held(Bucket& b, Operation& op) noexcept;
     Held* hold(Lane lane, Address& source, std::uint32_t tag, std::size_t size,
@@ -206,10 +274,13 @@ class MatchQueue {
     static constexpr unsigned kStarved = 1 << 2;  // for want of memory
     static constexpr unsigned kRoom = 1 << 3;     // something has been given back since
 
+    static constexpr std::size_t kPlaces = 256;
+
     const Limits limits_;
     Counters& counters_;
     const End end_;
     void* const context_;
+    Operation* latest_ = nullptr;  // comes before those of unexpected_
     Receives unexpected_;
     Messages held_unexpected_;
     std::unique_ptr<Bucket[]> buckets_;
@@ -223,10 +294,12 @@ class MatchQueue {
                        // written
     unsigned refused_ = 0;
     std::uint64_t posted_count_ = 0;
-    std::uint64_t landing_count_ = 0;  // messages being written into receives
-    std::uint64_t expected_count_ = 0;
+    std::uint64_t landing_count_ = 0;   // messages being written into receives
+    std::uint32_t expected_count_ = 0;  // in buckets
+    std::uint32_t direct_count_ = 0;
     bool hold_expected_ = true;
     bool latest_first_ = false;
+    Place places_[kPlaces];
 };
 
 }  // namespace na::inline impl

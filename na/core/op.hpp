@@ -58,8 +58,20 @@ class Operation : public Op, public Landing {
         posted,    // with the plugin
     };
 
+    // The same for a receive that has got a whole message, by far the most frequent end: what there
+    // is to say fits registers. `source` as in Outcome.
+    using Received = void (*)(Operation& op, std::size_t size, Address* source,
+                              std::uint32_t tag) noexcept;
+
     Handler handler = nullptr;
+    Received received = &Operation::tell_handler;
     void* owner = nullptr;  // for the handler
+
+    // Who uses the operation for something else than before, says both.
+    void when_over(Handler any, Received message = &Operation::tell_handler) noexcept {
+        handler = any;
+        received = message;
+    }
 
     // Fills in a receive of unexpected messages.
     void from_anybody(OpKind what, void* where, std::size_t bytes,
@@ -95,6 +107,14 @@ class Operation : public Op, public Landing {
     ~Operation() = default;
 
     void set_state(State s) noexcept { state_.store(s, std::memory_order_release); }
+    static void tell_handler(Operation& op, std::size_t size, Address* source,
+                             std::uint32_t tag) noexcept {
+        op.handler(op, Outcome{.status = Status::success,
+                               .size = size,
+                               .source = source,
+                               .tag = tag,
+                               .data = op.buffer});
+    }
 
     std::atomic<State> state_{State::idle};
     bool multi_ = false;          // created for multi-receive

@@ -80,18 +80,23 @@ class Posting {
     void fill_expected(Operation& op, const Message& m) noexcept {
         fill(op, OpKind::recv_expected, m);
     }
+    // Its buffer takes the largest message of the lane.
     void recv_expected_again(Operation& op, std::uint32_t tag) noexcept {
         op.tag = tag;
-        context_.match_.post_expected(op);
-        if (context_.match_.room()) [[unlikely]] {
-            context_.waiter_.wake_sleepers();
+        if (!context_.match_.post_direct(op)) [[unlikely]] {
+            context_.match_.post_expected(op);
+            if (context_.match_.room()) {
+                context_.waiter_.wake_sleepers();
+            }
         }
     }
     // The same of one that recv_unexpected() has posted before.
     void recv_unexpected_again(Operation& op) noexcept {
-        context_.match_.post_unexpected(op);
-        if (context_.match_.room()) [[unlikely]] {
-            context_.waiter_.wake_sleepers();
+        if (!context_.match_.post_latest(op)) [[unlikely]] {
+            context_.match_.post_unexpected(op);
+            if (context_.match_.room()) {
+                context_.waiter_.wake_sleepers();
+            }
         }
     }
 

@@ -66,6 +66,31 @@ inline void copy_words(void* to, const void* from, std::size_t n, std::size_t at
         t += sizeof w;
         f += sizeof w;
     };
+    if (at == 0 && n % 8 == 0 && n <= 32) {
+        // A header, and a few numbers at most: a question for each word, and no place to keep.
+        const auto word_at = [t, f](std::size_t place) {
+            std::uint64_t w;
+            std::memcpy(&w, f + place, sizeof w);
+            asm("" : "+r"(w));
+            std::memcpy(t + place, &w, sizeof w);
+        };
+        if (n == 0) {
+            return;
+        }
+        word_at(0);
+        if (n == 8) {
+            return;
+        }
+        word_at(8);
+        if (n == 16) {
+            return;
+        }
+        word_at(16);
+        if (n != 24) {
+            word_at(24);
+        }
+        return;
+    }
     if (at % 8 != 0 && n >= 4) {
         word(std::uint32_t{});
         n -= 4;

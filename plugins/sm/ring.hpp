@@ -158,13 +158,16 @@ class Consumer {
         lines_ = direction.lines;
         mine_ = &direction.consumer;
         producer_ = &direction.producer;
-        tail_ = published_ = start_ = start;
+        published_ = start_ = start;
+        move_to(start);
     }
     // Nothing has ever come.
     bool untouched() const noexcept { return tail_ == start_ && !ready(); }
 
     // Whether the first line of a message is there.
-    bool ready() const noexcept { return valid(tail_); }
+    bool ready() const noexcept {
+        return first_->sequence.load(std::memory_order_acquire) == expected_;
+    }
     // Whether the others are there as well, as they are unless the producer is an older build, or
     // none of ours.
     bool ready(std::uint32_t lines) const noexcept {
@@ -176,13 +179,13 @@ class Consumer {
         return true;
     }
     // What poll loops watch: the word, and the value that means ready().
-    const std::atomic<std::uint32_t>* word() const noexcept { return &at(tail_).sequence; }
-    std::uint32_t expected() const noexcept { return lap(tail_); }
+    const std::atomic<std::uint32_t>* word() const noexcept { return &first_->sequence; }
+    std::uint32_t expected() const noexcept { return expected_; }
     // Copies the front of the first line: the one load of these bytes.
     template <typename T>
     T front(std::size_t offset = 0) const noexcept {
         T value;
-        std::memcpy(&value, at(tail_).payload + offset, sizeof value);
+        std::memcpy(&value, first_->payload + offset, sizeof value);
         // What follows must use this copy, not load again.
         asm volatile("" ::: "memory");
         return value;
@@ -191,7 +194,7 @@ class Consumer {
     const Line& line(std::uint32_t number) const noexcept { return at(tail_ + number); }
     // Where the first line has its bytes from `offset` on: memory that the producer can write.
     const std::byte* at_front(std::size_t offset) const noexcept {
-        return at(tail_).payload + offset;
+        return first_->payload + offset;
     }
     // Copies `bytes` of the message from `offset` on; ready(lines) covers them.
     void copy(std::size_t offset, void* out, std::size_t bytes) const noexcept {
@@ -209,7 +212,7 @@ class Consumer {
 
     // Gives lines back, in batches. True: the producer can see it now; it may be waiting for that.
     bool consume(std::uint32_t lines) noexcept {
-        tail_ += lines;
+        move_to(tail_ + lines);
         if (tail_ - published_ < kCreditLines) [[likely]] {
             return false;
         }
@@ -228,12 +231,19 @@ class Consumer {
     void set_hot(bool hot) noexcept { mine_->hot.store(hot ? 1 : 0, std::memory_order_relaxed); }
 
  private:
+    void move_to(std::uint32_t position) noexcept {
+        tail_ = position;
+        first_ = &at(position);
+        expected_ = lap(position);
+    }
     Line& at(std::uint32_t position) const noexcept { return lines_[position & (kRingLines - 1)]; }
     bool valid(std::uint32_t position) const noexcept {
         return at(position).sequence.load(std::memory_order_acquire) == lap(position);
     }
 
     Line* lines_ = nullptr;
+    const Line* first_ = nullptr;  // that of tail_
+    std::uint32_t expected_ = 0;   // the sequence number that makes it valid
     std::uint32_t tail_ = 0;       // next position to read
     std::uint32_t start_ = 0;      // the first one
     std::uint32_t published_ = 0;  // what the producer was told

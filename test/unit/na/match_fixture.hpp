@@ -24,7 +24,11 @@ using na::OpKind;
 using na::Outcome;
 using na::Status;
 
+// What has ended, whichever operation it was; for whoever clears it.
+inline std::vector<Outcome> in_order;
+
 inline void ended(void*, Operation& op, const Outcome& outcome) noexcept {
+    in_order.push_back(outcome);
     if (outcome.last) {
         na::OperationProbe::set_state(op, Operation::State::idle);
     }
@@ -52,9 +56,17 @@ struct Fixture : Core {
         queue.post_unexpected(*op);
     }
     void post_expected(TestOp& op, Address* from, std::uint32_t tag, std::size_t size = 4096) {
+        fill_expected(op, from, tag, size);
+        queue.post_expected(*op);
+    }
+    // Filled in, not posted.
+    void fill(TestOp& op) {
+        op->kind = OpKind::recv_unexpected;
+        prepare(op, nullptr, 0, 4096);
+    }
+    void fill_expected(TestOp& op, Address* from, std::uint32_t tag, std::size_t size = 4096) {
         op->kind = OpKind::recv_expected;
         prepare(op, from, tag, size);
-        queue.post_expected(*op);
     }
     Landing* begin(Address* from, std::uint32_t tag, std::size_t size = 8,
                    Lane lane = Lane::unexpected) {
