@@ -436,7 +436,10 @@ TEST_CASE("peers killed one after another leave nothing behind", "[peer_loss][cr
     std::vector<std::unique_ptr<Party>> clients;
     for (unsigned i = 0; i < kClients; ++i) {
         clients.push_back(std::make_unique<Party>(Party::As::process, [i](Link& link) {
-            const std::string server = link.take_text();
+            std::string server = link.take_text();
+            while (server == "later") {
+                server = link.take_text();
+            }
             Endpoint e;
             Addr to_server(e, server);
             Buffer out(e);
@@ -453,6 +456,10 @@ TEST_CASE("peers killed one after another leave nothing behind", "[peer_loss][cr
         Op recv(server);
         REQUIRE(recv.recv_unexpected(in) == NA_SUCCESS);
         clients[i]->link().put(server.uri());
+        // Each waits as long for its turn as for anything else, and not for all turns together.
+        for (unsigned other = i + 1; other < kClients; ++other) {
+            clients[other]->link().put("later");
+        }
         REQUIRE(until([&] { return recv.done() && clients[i]->link().readable(); },
                       [&] { server.pump(); }));
         CHECK(recv.result().tag == i);
