@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "na/core/class.hpp"
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+
+#include <sys/mman.h>
 
 #include <fmt/format.h>
 
@@ -34,15 +37,36 @@ Classes& classes() {
     return c;
 }
 
+// Zeros. From here on as the kernel gives them: what nobody touches takes no memory. Most messages
+// use little of their buffers.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::size_t kUntouched = SIZE_MAX;  // it watches what comes from the heap
+#else
+constexpr std::size_t kUntouched = 64 * 1024;
+#endif
+
 void* allocate_pages(std::size_t bytes) noexcept {
     if (bytes == 0 || bytes > PTRDIFF_MAX - kPage) {
         return nullptr;
+    }
+    if (bytes >= kUntouched) {
+        void* memory =
+            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        return memory == MAP_FAILED ? nullptr : memory;
     }
     void* memory = std::aligned_alloc(kPage, round_up(bytes, kPage));
     if (memory != nullptr) {
         std::memset(memory, 0, bytes);
     }
     return memory;
+}
+
+void free_pages(void* memory, std::size_t bytes) noexcept {
+    if (memory != nullptr && bytes >= kUntouched) {
+        munmap(memory, bytes);
+    } else {
+        std::free(memory);
+    }
 }
 
 }  // namespace
@@ -200,7 +224,7 @@ MessageBuffer Class::allocate_message(std::size_t size) {
         if (!region) {
             NA_LOG_ERROR(mem, "cannot register a message buffer of {} bytes: {}", size,
                          region.error().message);
-            std::free(buffer.data);
+            free_pages(buffer.data, size);
             return {};
         }
         buffer.region = std::move(*region);
@@ -210,7 +234,7 @@ MessageBuffer Class::allocate_message(std::size_t size) {
 
 void Class::free_message(MessageBuffer&& buffer) noexcept {
     buffer.region.reset();
-    std::free(buffer.data);
+    free_pages(buffer.data, buffer.size);
     buffer.data = nullptr;
 }
 
@@ -222,7 +246,7 @@ void* Class::allocate_memory(std::size_t bytes) {
         if (memory == nullptr) {
             throw std::bad_alloc();
         }
-        plain_.insert(memory);
+        plain_.emplace(memory, bytes);
     }
     return memory;
 }
@@ -240,13 +264,20 @@ void Class::retire_memory(void* memory, std::size_t bytes) noexcept {
 }
 
 bool Class::free_plain(void* memory) noexcept {
-    if (memory != nullptr) {
+    if (memory == nullptr) {
+        return true;
+    }
+    std::size_t bytes = 0;
+    {
         const std::lock_guard guard(plain_mutex_);
-        if (plain_.erase(memory) == 0) {
+        const auto found = plain_.find(memory);
+        if (found == plain_.end()) {
             return false;
         }
+        bytes = found->second;
+        plain_.erase(found);
     }
-    std::free(memory);
+    free_pages(memory, bytes);
     return true;
 }
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "na/core/address.hpp"
 #include "na/core/memory.hpp"
@@ -111,8 +111,8 @@ class Class {
     std::atomic<std::uint32_t> memories_{0};  // Memory objects alive
 
     std::mutex plain_mutex_;
-    std::unordered_set<void*>
-        plain_;  // allocate_memory() that did not come from the plugin; guarded by plain_mutex_
+    // allocate_memory() that did not come from the plugin, and its size; guarded by plain_mutex_
+    std::unordered_map<void*, std::size_t> plain_;
 
     mutable std::mutex contexts_mutex_;
     std::array<Context*, 256> contexts_{};  // guarded by contexts_mutex_
