@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Origin: from the response, or whatever ended the RPC, to the user's callback.
+#include <new>
+
+#include <fmt/format.h>
+
 #include "hg/context.hpp"
 #include "hg/handle.hpp"
 #include "na/util/log.hpp"
@@ -114,12 +118,26 @@ void Handle::forward_ended_otherwise() noexcept {
     finish(&Handle::run_forward);
 }
 
+// For HG_Get_last_error() in the callback only: a peer that is gone is no mistake of the program,
+// whose log it would fill.
+void Handle::say_unreachable() const noexcept {
+    try {
+        na::log::set_last_error(
+            fmt::format("RPC {:#x}: nobody is at {} (any more)", info_.id, info_.addr->uri()));
+    } catch (const std::bad_alloc&) {
+        na::log::set_last_error("the peer cannot be reached");
+    }
+}
+
 void Handle::run_forward(Completion& c) {
     Handle& h = of(c);
     const Callback callback = h.callback_;
     const Status status = h.status_.load(std::memory_order_relaxed);
     if (!ok(status)) [[unlikely]] {
         h.call_.output = false;
+        if (status == Status::hostunreach && callback.run != nullptr) {
+            h.say_unreachable();
+        }
     }
     if (h.input_block_ != nullptr) [[unlikely]] {
         // Without an answer the target may be reading it just now: not for another request then.

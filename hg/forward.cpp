@@ -248,10 +248,22 @@ Status Handle::forward(std::size_t payload, const Callback& callback, Block* bey
 // What was claimed, encoded and referenced goes, or is the caller's again.
 Status Handle::post_claimed(std::size_t size) noexcept {
     const Status s = post_forward(size);
+    if (s == Status::hostunreach) [[unlikely]] {
+        forward_in_vain();
+        return Status::success;
+    }
     if (!ok(s)) [[unlikely]] {
         give_up_claim();
     }
     return s;
+}
+
+// Nobody is there. Some transports know that at once and others later: the program hears of it in
+// one way, from its callback.
+void Handle::forward_in_vain() noexcept {
+    note(Status::hostunreach);
+    forward_ended();
+    info_.context->settle();
 }
 
 // The receive of answers from who the handle is for.

@@ -223,14 +223,15 @@ class Handle : private Completion {
         if (!ok(s) && beyond != nullptr) [[unlikely]] {
             drop_beyond(*beyond);
         }
-        return sent_or_failed(s);
+        return sent_or_failed(s == na::Status::hostunreach ? answered_in_vain() : s);
     }
     // In hg/small.hpp.
     na::Status respond_small(std::size_t payload, std::size_t structure,
                              const Callback& callback) noexcept;
     // A response without results, whose code the origin's callback gets. Of a claimed handle, too.
     na::Status respond_error(na::Status code, const Callback& callback) noexcept {
-        return sent_or_failed(send_response(code, 0, callback, nullptr, 0));
+        const na::Status s = send_response(code, 0, callback, nullptr, 0);
+        return sent_or_failed(s == na::Status::hostunreach ? answered_in_vain() : s);
     }
 
     // --- both
@@ -433,6 +434,7 @@ class Handle : private Completion {
     na::Status post_claimed(std::size_t size) noexcept;
     na::Status post_forward(std::size_t size) noexcept;
     void give_up_claim() noexcept;
+    void forward_in_vain() noexcept;
     void fill_response(na::Posting& posting) noexcept;
     void count_sent_request() noexcept;
     static void on_request_sent(na::Operation& op, const na::Outcome& o) noexcept;
@@ -444,6 +446,7 @@ class Handle : private Completion {
     void forward_ended() noexcept;
     void forward_ended_otherwise() noexcept;
     static void cancel_receive(Completion& c);
+    void say_unreachable() const noexcept;
     static void run_forward(Completion& c);
 
     // --- target
@@ -497,6 +500,7 @@ class Handle : private Completion {
     void give_up_response() noexcept;
     static void on_ack(na::Operation& op, const na::Outcome& o) noexcept;
     void answered_at_once() noexcept;
+    na::Status answered_in_vain() noexcept;
     void respond_part_ended() noexcept;
     static void respond_ended(Completion& c);
     static void run_respond(Completion& c);

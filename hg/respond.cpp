@@ -190,6 +190,16 @@ bool Handle::give_up_answer() noexcept {
     return true;
 }
 
+// The origin is gone, as this transport knows at once: as if the response had been lost on its way.
+Status Handle::answered_in_vain() noexcept {
+    note(Status::hostunreach);
+    stage_.store(Stage::answered, std::memory_order_release);
+    if (callback_.run != nullptr) {
+        answered_at_once();
+    }
+    return Status::success;
+}
+
 // The response has left already, and something is to come of it.
 void Handle::answered_at_once() noexcept {
     Context& context = *info_.context;

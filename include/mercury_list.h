@@ -11,6 +11,9 @@
 #define HG_LIST_HEAD_DECL(head_name, type) LIST_HEAD(head_name, type)
 #define HG_LIST_HEAD(type) LIST_HEAD(, type)
 #define HG_LIST_HEAD_INITIALIZER(head) LIST_HEAD_INITIALIZER(head)
+/* A variable, of a type that HG_LIST_HEAD_DECL has named. */
+#define HG_LIST_HEAD_INIT(head_name, variable) \
+    struct head_name variable = HG_LIST_HEAD_INITIALIZER(variable)
 #define HG_LIST_ENTRY(type) LIST_ENTRY(type)
 #define HG_LIST_INIT(head) LIST_INIT(head)
 #define HG_LIST_IS_EMPTY(head) LIST_EMPTY(head)

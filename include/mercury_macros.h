@@ -71,21 +71,26 @@
         HG_GEN_END_(HG_GEN_MEMBER_A_ fields)    \
     } struct_type_name;
 
-/* One step of a structure's proc, in a function with `proc`, `ret`, `done`, and the label `fail`.
- */
+/* One member, in a proc function of one's own with `proc` and `ret`, which ends where it fails. */
 #define HG_GEN_PROC(r, struct_name, field)  \
     ret = HG_GEN_CALL_(struct_name, field); \
     if (unlikely(ret != HG_SUCCESS))        \
-        goto fail;                          \
-    done++;
-#define HG_GEN_STEP_A_(field) HG_GEN_PROC(_, struct_data, field) HG_GEN_STEP_B_
-#define HG_GEN_STEP_B_(field) HG_GEN_PROC(_, struct_data, field) HG_GEN_STEP_A_
+        return ret;
+
+/* One step of a structure's proc. (Names that no program has: it may be compiled with -Wshadow.) */
+#define HG_GEN_STEP_(field)                 \
+    ret = HG_GEN_CALL_(struct_data, field); \
+    if (unlikely(ret != HG_SUCCESS))        \
+        goto hg_gen_fail_;                  \
+    hg_gen_done_++;
+#define HG_GEN_STEP_A_(field) HG_GEN_STEP_(field) HG_GEN_STEP_B_
+#define HG_GEN_STEP_B_(field) HG_GEN_STEP_(field) HG_GEN_STEP_A_
 #define HG_GEN_STEP_A_END
 #define HG_GEN_STEP_B_END
 
-/* Frees the field if it is one of the first `done`. */
+/* Frees the field if it is one of the first that were done. */
 #define HG_GEN_UNDO_(field) \
-    if (done-- > 0)         \
+    if (hg_gen_done_-- > 0) \
         (void)HG_GEN_CALL_(struct_data, field);
 #define HG_GEN_UNDO_A_(field) HG_GEN_UNDO_(field) HG_GEN_UNDO_B_
 #define HG_GEN_UNDO_B_(field) HG_GEN_UNDO_(field) HG_GEN_UNDO_A_
@@ -98,12 +103,12 @@
                                                                                    void* data) {   \
         struct_type_name* struct_data = (struct_type_name*)data;                                   \
         hg_return_t ret = HG_SUCCESS;                                                              \
-        int done = 0;                                                                              \
+        int hg_gen_done_ = 0;                                                                      \
                                                                                                    \
         HG_GEN_END_(HG_GEN_STEP_A_ fields)                                                         \
         return HG_SUCCESS;                                                                         \
                                                                                                    \
-    fail:                                                                                          \
+    hg_gen_fail_:                                                                                  \
         if (proc->op == HG_DECODE) {                                                               \
             proc->op = HG_FREE;                                                                    \
             HG_GEN_END_(HG_GEN_UNDO_A_ fields)                                                     \

@@ -30,6 +30,9 @@
 #define HG_QUEUE_HEAD_DECL(head_name, type) STAILQ_HEAD(head_name, type)
 #define HG_QUEUE_HEAD(type) STAILQ_HEAD(, type)
 #define HG_QUEUE_HEAD_INITIALIZER(head) STAILQ_HEAD_INITIALIZER(head)
+/* A variable, of a type that HG_QUEUE_HEAD_DECL has named. */
+#define HG_QUEUE_HEAD_INIT(head_name, variable) \
+    struct head_name variable = HG_QUEUE_HEAD_INITIALIZER(variable)
 #define HG_QUEUE_ENTRY(type) STAILQ_ENTRY(type)
 #define HG_QUEUE_INIT(head) STAILQ_INIT(head)
 #define HG_QUEUE_IS_EMPTY(head) STAILQ_EMPTY(head)

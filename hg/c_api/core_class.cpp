@@ -227,7 +227,8 @@ hg_return_t HG_Core_register(hg_core_class_t* hg_core_class, hg_id_t id, hg_core
     if (rpc_cb != nullptr) {
         f.user = reinterpret_cast<Opaque>(rpc_cb);
         f.invoke = [](Handle& h, Opaque user) -> na::Status {
-            return c_api::status(reinterpret_cast<hg_core_rpc_cb_t>(user)(core_handle(&h)));
+            return c_api::status_of_callback(
+                reinterpret_cast<hg_core_rpc_cb_t>(user)(core_handle(&h)));
         };
     }
     try {

@@ -62,6 +62,14 @@ inline na::Status status(hg_return_t r) noexcept {
                : na::Status::other_error;
 }
 
+// Of an RPC callback, whose value Mercury does not look at: a value that is no code comes of one that
+// ends without saying any, and says nothing.
+inline na::Status status_of_callback(hg_return_t r) noexcept {
+    return static_cast<unsigned>(r) < static_cast<unsigned>(HG_RETURN_MAX)
+               ? static_cast<na::Status>(r)
+               : na::Status::success;
+}
+
 // Records the error for HG_Get_last_error(), logs it, answers its code.
 template <na::log::Outlet outlet>
 hg_return_t failed(const na::Error& error) noexcept {

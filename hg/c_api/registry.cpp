@@ -17,7 +17,8 @@ Registration::Functions functions(hg_proc_cb_t in, hg_proc_cb_t out, hg_rpc_cb_t
     if (rpc != nullptr) {
         f.user = reinterpret_cast<Opaque>(rpc);
         f.invoke = [](Handle& h, Opaque user) -> na::Status {
-            return c_api::status(reinterpret_cast<hg_rpc_cb_t>(user)(c_api::handle(&h)));
+            return c_api::status_of_callback(
+                reinterpret_cast<hg_rpc_cb_t>(user)(c_api::handle(&h)));
         };
     }
     return f;

@@ -40,17 +40,6 @@ const char* why_not_respond(Status s) noexcept {
     }
 }
 
-// For HG_Get_last_error() only: a peer that is gone is no mistake of the program, whose log it
-// would fill.
-void say_unreachable(const Handle& h) noexcept {
-    try {
-        na::log::set_last_error(fmt::format("cannot forward RPC {:#x}: nobody is at {} (any more)",
-                                            h.info().id, h.info().addr->uri()));
-    } catch (const std::bad_alloc&) {
-        na::log::set_last_error("the peer cannot be reached");
-    }
-}
-
 Status forward(Handle& h, const Callback& callback, void* in_struct) {
     Status s = h.claim();
     if (!ok(s)) [[unlikely]] {
@@ -78,9 +67,6 @@ Status forward(Handle& h, const Callback& callback, void* in_struct) {
                             : h.forward(e.size, callback, e.beyond, e.beyond_size);
     if (!ok(s)) [[unlikely]] {
         context.overflow().give(e.beyond);
-        if (s == Status::hostunreach) {
-            c_api::cannot_forward(h, s);
-        }
     }
     return s;
 }
@@ -113,11 +99,7 @@ Status respond(Handle& h, const Callback& callback, void* out_struct) {
 }  // namespace
 
 void c_api::cannot_forward(const Handle& h, Status why) noexcept {
-    if (why == Status::hostunreach) {
-        say_unreachable(h);
-    } else {
-        NA_LOG_ERROR(rpc, "cannot forward RPC {:#x}: {}", h.info().id, why_not_forward(why));
-    }
+    NA_LOG_ERROR(rpc, "cannot forward RPC {:#x}: {}", h.info().id, why_not_forward(why));
 }
 
 void c_api::cannot_respond(std::uint64_t id, Status why) noexcept {

@@ -8,6 +8,7 @@
 
 #include "na/session/peer.hpp"
 #include "na/session/wire.hpp"
+#include "na/util/log.hpp"
 
 namespace na::session {
 namespace {
@@ -36,6 +37,7 @@ Local::Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming n
       protocol(spec.protocol),
       naming(n),
       no_block(spec.info.no_block),
+      listening(spec.listen),
       contexts(std::max<std::uint8_t>(spec.info.max_contexts, 1)),
       window(static_cast<std::uint16_t>(
           std::clamp(kWindowBytes / largest_of(spec.info, usual_message), kMinWindow, kMaxWindow))),
@@ -136,14 +138,24 @@ Error listen_in_row(
         }
         return true;
     };
-    // Any port will do, but those of further contexts must be free as well.
-    const int tries = ip.ports.is_any() && local.contexts > 1 ? kPortTries : 1;
+    util::PortRange ports = ip.ports;
     for (int i = 1;; ++i) {
-        const auto r = util::bind_in_range(ip.ports, listen);
+        const auto r = util::bind_in_range(ports, listen);
         if (r) {
             return Error{Status::success, {}};
         }
+        // Any port will do, but those of further contexts must be free as well.
+        const int tries = ports.is_any() && local.contexts > 1 ? kPortTries : 1;
         if (r.status() == Status::addrinuse && i < tries) {
+            continue;
+        }
+        if (r.status() == Status::addrinuse && !local.listening && !ports.is_any()) {
+            NA_LOG_INFO(cls,
+                        "{}: port {} is in use on {}: any other will do, as the class does not "
+                        "listen",
+                        local.name, ports.text(), ip.address.text());
+            ports = {};
+            i = 0;
             continue;
         }
         close();

@@ -34,6 +34,7 @@ struct Local {
     const std::string protocol;  // "tcp"
     const Naming naming;
     const bool no_block;
+    const bool listening;         // peers may be told to come here
     const std::uint8_t contexts;  // that the class may have
     const std::uint16_t window;   // messages per peer and lane that are kept; bounds their bytes
     const std::size_t largest;    // message of either lane, header included
@@ -64,7 +65,8 @@ void add_once(std::vector<plugin::ProtocolInfo>& list, plugin::ProtocolInfo row)
 std::string names_of(std::string_view class_name, const std::vector<plugin::ProtocolInfo>& list);
 
 // Naming::ip: one listener per context, context k at port + k, so that a peer is named by one port.
-// Takes the ports of `ip` in turn until all are free, and, where any will do, several times. Sets
+// Takes the ports of `ip` in turn until all are free, and, where any will do, several times. Those
+// of a class that is not listening are a wish: programs give client and server the same text. Sets
 // `local.address`.
 //   open(id, port)  opens that of a context at ip.bind_address(); 0: any port. Answers the port.
 //                   addrinuse: others are tried

@@ -189,19 +189,21 @@ Result<Address> Domain::open_all() {
 }
 
 // At the name that was asked for, or at one that is free: a process of the same id may have left
-// some.
+// some. The name of a class that is not listening is a wish, as in session::listen_in_row().
 Error Domain::open_named() {
     remove_stale_segments();
+    bool any = choice_.name.empty();
     for (int tries = kNameTries;; --tries) {
-        local_.address = Address::of_bytes(
-            Naming::text, choice_.name.empty() ? session::fresh_name() : choice_.name);
+        local_.address =
+            Address::of_bytes(Naming::text, any ? session::fresh_name() : choice_.name);
         const auto r = open_all();
         if (r) {
             return Error{Status::success, {}};
         }
-        if (!is_taken(r.status()) || !choice_.name.empty() || tries == 0) {
+        if (!is_taken(r.status()) || (!any && local_.listening) || tries == 0) {
             return r.error();
         }
+        any = true;
     }
 }
 

@@ -337,7 +337,7 @@ void HgSide::respond(hg_handle_t handle, const Payload& out) {
     const hg_return_t ret = HG_Respond(handle, on_responded, this, const_cast<Payload*>(&out));
     if (ret == HG_SUCCESS) {
         ++pending_;
-    } else if (ret != HG_HOSTUNREACH) {
+    } else {
         failed("HG_Respond", ret);
     }
     check(HG_Destroy(handle), "HG_Destroy");

@@ -175,16 +175,9 @@ TEST_CASE("core: who is not there is named") {
     if (!held) {
         return;  // another program is there
     }
-    hg_return_t ret = HG_SUCCESS;
-    for (unsigned i = 0; i < 2 && ret == HG_SUCCESS; ++i) {
-        ret = call->forward("");
-        if (ret == HG_SUCCESS) {  // not known yet
-            REQUIRE(support::until([&] { return call->count != 0; }, [&] { a.pump(); }));
-            CHECK(call->ret == HG_HOSTUNREACH);
-        }
-    }
-    if (ret != HG_SUCCESS) {
-        CHECK(ret == HG_HOSTUNREACH);
-        CHECK(std::string(HG_Get_last_error()).find(uri) != std::string::npos);
+    for (unsigned i = 0; i < 2; ++i) {  // known later, and at once
+        REQUIRE(call->forward("") == HG_SUCCESS);
+        REQUIRE(support::until([&] { return call->count != 0; }, [&] { a.pump(); }));
+        CHECK(call->ret == HG_HOSTUNREACH);
     }
 }
