@@ -50,7 +50,9 @@ inline std::byte* begin(std::byte* at, std::size_t parts) noexcept {
 inline std::byte* add(std::byte* at, std::uint32_t tag, std::span<const std::byte> bytes) noexcept {
     put(at, tag);
     put(at + 4, static_cast<std::uint32_t>(bytes.size()));
-    std::memcpy(at + kPart, bytes.data(), bytes.size());
+    if (!bytes.empty()) {  // without data there may be no address either
+        std::memcpy(at + kPart, bytes.data(), bytes.size());
+    }
     return at + kPart + bytes.size();
 }
 

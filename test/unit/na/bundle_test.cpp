@@ -49,7 +49,7 @@ struct Bundles : Fixture {
         if (landing == nullptr) {
             return false;
         }
-        if (landing->data != nullptr) {
+        if (landing->data != nullptr && !bytes.empty()) {
             std::memcpy(static_cast<std::byte*>(landing->data) + kHeadroom, bytes.data(),
                         bytes.size());
         }
