@@ -259,11 +259,16 @@ Status Handle::post_claimed(std::size_t size) noexcept {
 }
 
 // Nobody is there. Some transports know that at once and others later: the program hears of it in
-// one way, from its callback.
+// one way, from its callback, after progress. (A callback that tries again and again would keep
+// trigger otherwise.)
 void Handle::forward_in_vain() noexcept {
     note(Status::hostunreach);
-    forward_ended();
+    defer(&Handle::say_in_vain);
     info_.context->settle();
+}
+
+void Handle::say_in_vain(Completion& c) {
+    of(c).forward_ended();
 }
 
 // The receive of answers from who the handle is for.

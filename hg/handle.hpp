@@ -166,7 +166,10 @@ class Handle : private Completion {
         clear_call();
         return na::Status::success;
     }
-    void unclaim() noexcept { stage_.store(Stage::idle, std::memory_order_release); }
+    void unclaim() noexcept {
+        sent_ = 0;
+        stage_.store(Stage::idle, std::memory_order_release);
+    }
     // Where to put the user's bytes and the encoded arguments of a claimed handle.
     std::span<std::byte> input_space() const noexcept {
         return {kit_->input + port_->input_at(), port_->input_room()};
@@ -435,6 +438,7 @@ class Handle : private Completion {
     na::Status post_forward(std::size_t size) noexcept;
     void give_up_claim() noexcept;
     void forward_in_vain() noexcept;
+    static void say_in_vain(Completion& c);
     void fill_response(na::Posting& posting) noexcept;
     void count_sent_request() noexcept;
     static void on_request_sent(na::Operation& op, const na::Outcome& o) noexcept;

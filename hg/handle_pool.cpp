@@ -94,6 +94,9 @@ void HandlePool::give(Handle& handle) noexcept {
 
 // Under the lock: who finds with used() that no handle is out may destroy the pool at once.
 void HandlePool::put(Handle& handle) noexcept {
+    // Whoever takes it next is somebody else.
+    handle.looped_.store(false, std::memory_order_relaxed);
+    handle.sent_ = 0;
     handle.stage_.store(Handle::Stage::free, std::memory_order_release);
     const std::size_t rail = bulk::index(handle.port_->rail());
     if (!handle.odd_.mute) [[likely]] {

@@ -166,7 +166,7 @@ Error listen_in_row(
             Status::addrinuse,
             fmt::format("{}: {} is in use on {} ({}){}: choose another port, or 0 for any",
                         local.name,
-                        ip.ports.is_any() ? "the address" : fmt::format("port {}", ip.ports.text()),
+                        ports.is_any() ? "the address" : fmt::format("port {}", ports.text()),
                         ip.address.text(), r.error().message,
                         local.contexts > 1
                             ? fmt::format(", or one of the {} behind it for further contexts",

@@ -85,7 +85,10 @@ class Run:
         if os.path.exists(self.log):
             with open(self.log, encoding="utf-8") as log:
                 for line in log:
-                    entry = json.loads(line)
+                    try:
+                        entry = json.loads(line)
+                    except ValueError:  # stopped while writing it
+                        continue
                     self.done[entry["pass"], entry["name"]] = entry["ok"]
 
     def one(self, number, test):
@@ -122,6 +125,7 @@ def main():
     options = arguments()
     copy = os.path.join(os.path.abspath(options.out), "build")
     if not os.path.isdir(copy):
+        shutil.rmtree(copy + ".part", ignore_errors=True)
         shutil.copytree(options.build, copy + ".part", symlinks=True)
         os.rename(copy + ".part", copy)
     programs = Programs(options.build, copy, options.suite)
@@ -131,11 +135,14 @@ def main():
     before = sum(1 for number in range(1, options.passes + 1)
                  if all((number, test["name"]) in run.done for test in programs.of_pass(number)))
     print(f"{options.suite}: {options.passes} passes, {before} of them done before, in {options.out}", flush=True)
+    begun = []
     with ThreadPoolExecutor(options.at_once) as pool:
         for number in range(1, options.passes + 1):
             for test in programs.of_pass(number):
                 if (number, test["name"]) not in run.done:
-                    pool.submit(run.one, number, test)
+                    begun.append(pool.submit(run.one, number, test))
+    for each in begun:
+        each.result()  # what could not be run at all is no success
     failed = sum(1 for good in run.done.values() if not good)
     print(f"{len(run.done) - failed} passed, {failed} failed")
     return 1 if failed else 0

@@ -66,6 +66,37 @@ TEST_CASE("a large answer to a canceled call ends at the target too") {
     CHECK(seen.ret == HG_CANCELED);
 }
 
+TEST_CASE("a canceled call without an answer keeps no context, whatever its handles did before") {
+    Side b;
+    Side a;
+    {
+        hg_addr_t self = HG_ADDR_NULL;
+        REQUIRE(HG_Addr_self(a.cls(), &self) == HG_SUCCESS);
+        const Addr to_self(a, self);
+        const Addr to_b(a, b.uri());
+        const auto pump = [&] {
+            a.pump();
+            b.pump();
+        };
+        {
+            Call call(a, to_self, a.echo);
+            Blob in = blob(1, 100);
+            REQUIRE(call.forward(in) == HG_SUCCESS);
+            REQUIRE(support::until([&] { return call.done(); }, pump));
+            CHECK(call.ret() == HG_SUCCESS);
+        }
+        Call call(a, to_b, a.hold);
+        REQUIRE(call.forward(1) == HG_SUCCESS);
+        REQUIRE(support::until([&] { return !b.held().empty(); }, pump));
+        CHECK(HG_Get_output_payload_size(b.held()[0]) == 0);
+        REQUIRE(HG_Cancel(call.handle()) == HG_SUCCESS);
+        REQUIRE(support::until([&] { return call.done(); }, pump));
+        CHECK(call.ret() == HG_CANCELED);
+    }
+    // b has not answered.
+    CHECK_NOTHROW(a.close(nullptr));
+}
+
 TEST_CASE("calls are canceled before the target has looked") {
     Pair pair;
     std::vector<std::unique_ptr<Call>> calls;

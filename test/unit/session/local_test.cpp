@@ -23,6 +23,7 @@ na::plugin::OpenSpec spec(std::size_t unexpected, std::size_t expected, std::uin
     s.info.max_unexpected = unexpected;
     s.info.max_expected = expected;
     s.info.max_contexts = contexts;
+    s.listen = true;
     return s;
 }
 
@@ -124,6 +125,26 @@ TEST_CASE("contexts listen in a row") {
     CHECK(m.ours.size() == 3);
     CHECK(m.ours[0] > 40'001);
     CHECK(m.ours[2] == m.ours[0] + 2);
+}
+
+TEST_CASE("who does not listen takes another port where his is in use") {
+    na::plugin::OpenSpec silent = spec(0, 0, 2);
+    silent.listen = false;
+    Local local("test", silent, Naming::ip);
+    Machine m;
+    REQUIRE(na::ok(m.listen(local, {5000, 5000}).status));
+    CHECK(m.ours == std::vector<std::uint16_t>{5000, 5001});
+    m.taken = {5001, 40'001};
+    REQUIRE(na::ok(m.listen(local, {5000, 5000}).status));
+    CHECK(m.ours.size() == 2);
+    CHECK(m.ours[0] > 40'001);
+    CHECK(m.ours[1] == m.ours[0] + 1);
+    for (std::uint32_t p = 40'000; p < 65'536; ++p) {
+        m.taken.insert(static_cast<std::uint16_t>(p));
+    }
+    m.any = 40'000;
+    CHECK(m.listen(local, {5000, 5000}).status == Status::addrinuse);
+    CHECK(m.ours.empty());
 }
 
 TEST_CASE("no room to listen says what to do") {
