@@ -96,7 +96,8 @@ void Port::add_slab() {
     const std::size_t input = stride(size(Lane::unexpected));
     const std::size_t output = stride(size(Lane::expected));
     const std::size_t ack = stride(headroom(Lane::expected) + wire::kResponseSize);
-    slab->buffer = cls.allocate_message(kKitsPerSlab * (input + output + ack));
+    slab->buffer =
+        cls.allocate_message(kKitsPerSlab * (input + output + ack), na::Class::Use::lasting);
     if (slab->buffer.data == nullptr) {
         throw std::bad_alloc();
     }

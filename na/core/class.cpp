@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "na/core/class.hpp"
 
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include <sys/mman.h>
 
@@ -37,22 +37,9 @@ Classes& classes() {
     return c;
 }
 
-// Zeros. From here on as the kernel gives them: what nobody touches takes no memory. Most messages
-// use little of their buffers.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr std::size_t kUntouched = SIZE_MAX;  // it watches what comes from the heap
-#else
-constexpr std::size_t kUntouched = 64 * 1024;
-#endif
-
 void* allocate_pages(std::size_t bytes) noexcept {
     if (bytes == 0 || bytes > PTRDIFF_MAX - kPage) {
         return nullptr;
-    }
-    if (bytes >= kUntouched) {
-        void* memory =
-            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        return memory == MAP_FAILED ? nullptr : memory;
     }
     void* memory = std::aligned_alloc(kPage, round_up(bytes, kPage));
     if (memory != nullptr) {
@@ -61,13 +48,17 @@ void* allocate_pages(std::size_t bytes) noexcept {
     return memory;
 }
 
-void free_pages(void* memory, std::size_t bytes) noexcept {
-    if (memory != nullptr && bytes >= kUntouched) {
-        munmap(memory, bytes);
-    } else {
-        std::free(memory);
-    }
+// As the kernel gives them: zeros that take no memory until they are touched.
+void* map_pages(std::size_t bytes) noexcept {
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? nullptr : memory;
 }
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kMaps = false;  // it watches what comes from the heap
+#else
+constexpr bool kMaps = true;
+#endif
 
 }  // namespace
 
@@ -215,8 +206,12 @@ void Class::destroy_op(Operation* op) noexcept {
     }
 }
 
-MessageBuffer Class::allocate_message(std::size_t size) {
-    MessageBuffer buffer{.data = allocate_pages(size), .size = size, .region = nullptr};
+MessageBuffer Class::allocate_message(std::size_t size, Use use) {
+    const bool mapped = kMaps && use == Use::lasting;
+    MessageBuffer buffer{.data = mapped ? map_pages(size) : allocate_pages(size),
+                         .size = size,
+                         .mapped = mapped,
+                         .region = nullptr};
     if (buffer.data != nullptr && caps_.register_messages) {
         const Segment segment{buffer.data, size};
         auto region =
@@ -224,7 +219,7 @@ MessageBuffer Class::allocate_message(std::size_t size) {
         if (!region) {
             NA_LOG_ERROR(mem, "cannot register a message buffer of {} bytes: {}", size,
                          region.error().message);
-            free_pages(buffer.data, size);
+            free_message(std::move(buffer));
             return {};
         }
         buffer.region = std::move(*region);
@@ -234,7 +229,11 @@ MessageBuffer Class::allocate_message(std::size_t size) {
 
 void Class::free_message(MessageBuffer&& buffer) noexcept {
     buffer.region.reset();
-    free_pages(buffer.data, buffer.size);
+    if (!buffer.mapped) {
+        std::free(buffer.data);
+    } else if (buffer.data != nullptr) {
+        munmap(buffer.data, buffer.size);
+    }
     buffer.data = nullptr;
 }
 
@@ -246,7 +245,7 @@ void* Class::allocate_memory(std::size_t bytes) {
         if (memory == nullptr) {
             throw std::bad_alloc();
         }
-        plain_.emplace(memory, bytes);
+        plain_.insert(memory);
     }
     return memory;
 }
@@ -264,20 +263,13 @@ void Class::retire_memory(void* memory, std::size_t bytes) noexcept {
 }
 
 bool Class::free_plain(void* memory) noexcept {
-    if (memory == nullptr) {
-        return true;
-    }
-    std::size_t bytes = 0;
-    {
+    if (memory != nullptr) {
         const std::lock_guard guard(plain_mutex_);
-        const auto found = plain_.find(memory);
-        if (found == plain_.end()) {
+        if (plain_.erase(memory) == 0) {
             return false;
         }
-        bytes = found->second;
-        plain_.erase(found);
     }
-    free_pages(memory, bytes);
+    std::free(memory);
     return true;
 }
 

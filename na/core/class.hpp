@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "na/core/address.hpp"
 #include "na/core/memory.hpp"
@@ -24,6 +24,7 @@ class Context;
 struct MessageBuffer {
     void* data = nullptr;
     std::size_t size = 0;
+    bool mapped = false;  // by itself, not from the heap
     std::unique_ptr<plugin::Region> region;  // where the plugin wants messages registered
 };
 
@@ -64,7 +65,10 @@ class Class {
     void destroy_op(Operation* op) noexcept;
 
     // Page-aligned, zeroed, registered if the plugin wants that. Null data: out of memory.
-    MessageBuffer allocate_message(std::size_t size);
+    // `lasting`: what is not touched takes no memory; for many buffers that stay, most of them used
+    // in part only. What comes and goes is better off on the heap: the kernel takes long for a page.
+    enum class Use : bool { passing, lasting };
+    MessageBuffer allocate_message(std::size_t size, Use use = Use::passing);
     void free_message(MessageBuffer&& buffer) noexcept;
 
     // Fastest memory of the transport for RMA, zeroed, page-aligned; never null: throws
@@ -111,8 +115,8 @@ class Class {
     std::atomic<std::uint32_t> memories_{0};  // Memory objects alive
 
     std::mutex plain_mutex_;
-    // allocate_memory() that did not come from the plugin, and its size; guarded by plain_mutex_
-    std::unordered_map<void*, std::size_t> plain_;
+    std::unordered_set<void*>
+        plain_;  // allocate_memory() that did not come from the plugin; guarded by plain_mutex_
 
     mutable std::mutex contexts_mutex_;
     std::array<Context*, 256> contexts_{};  // guarded by contexts_mutex_

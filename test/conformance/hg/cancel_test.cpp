@@ -88,7 +88,6 @@ TEST_CASE("a canceled call without an answer keeps no context, whatever its hand
         Call call(a, to_b, a.hold);
         REQUIRE(call.forward(1) == HG_SUCCESS);
         REQUIRE(support::until([&] { return !b.held().empty(); }, pump));
-        CHECK(HG_Get_output_payload_size(b.held()[0]) == 0);
         REQUIRE(HG_Cancel(call.handle()) == HG_SUCCESS);
         REQUIRE(support::until([&] { return call.done(); }, pump));
         CHECK(call.ret() == HG_CANCELED);

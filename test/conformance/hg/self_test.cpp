@@ -116,6 +116,30 @@ TEST_CASE("a call to oneself can be canceled, before the handler and after it") 
     CHECK(!call.done());
 }
 
+TEST_CASE("a handle knows nothing of the calls that it served before") {
+    Self self;
+    for (unsigned i = 0; i < 12; ++i) {
+        Call hold(self.side, self.to, self.side.hold);
+        {
+            // Its handle is the next one that is taken: by the target.
+            Call before(self.side, self.to, self.side.echo);
+            Blob in = blob(i, 100);
+            REQUIRE(before.forward(in) == HG_SUCCESS);
+            REQUIRE(self.wait(before) == HG_SUCCESS);
+        }
+        REQUIRE(hold.forward(i) == HG_SUCCESS);
+        auto& held = self.side.held();
+        REQUIRE(support::until([&] { return !held.empty(); }, [&] { self.side.pump(); }));
+        CHECK(HG_Get_output_payload_size(held[0]) == 0);  // not responded yet
+        Blob out = blob(i, 100);
+        REQUIRE(HG_Respond(held[0], nullptr, nullptr, &out) == HG_SUCCESS);
+        CHECK(HG_Get_output_payload_size(held[0]) != 0);
+        CHECK(HG_Destroy(held[0]) == HG_SUCCESS);
+        held.clear();
+        CHECK(self.wait(hold) == HG_SUCCESS);
+    }
+}
+
 TEST_CASE("origin and target of a call to oneself are two handles") {
     Self self;
     Call call(self.side, self.to, self.side.hold);
