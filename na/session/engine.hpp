@@ -307,6 +307,7 @@ class Engine : public plugin::Context {
     bool means_gone(Link& link, int error, std::int64_t now);
     int begin_probe(Link& link, std::int64_t now);
     int look_at_probe(Link& link, std::int64_t now) noexcept;
+    void ask_again(Link& link, std::int64_t now) noexcept;
     int look_at_held(Link& link, std::int64_t now);
     bool may_wait(Link& link) noexcept;
 

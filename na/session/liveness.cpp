@@ -52,6 +52,12 @@ bool says_gone(int error) noexcept {
     return error == ECONNREFUSED || error == ETIMEDOUT || error == ENOENT;
 }
 
+// Says that whoever was there a moment ago has gone, or wants nothing of this: nobody knows yet
+// which.
+bool says_ended(int error) noexcept {
+    return error == ECONNRESET || error == EPIPE;
+}
+
 // Says that there is no way: a cable that is pulled, a switch that restarts. Says nothing about the
 // peer.
 bool says_no_way(int error) noexcept {
@@ -225,6 +231,17 @@ int Engine::look_at_probe(Link& link, std::int64_t now) noexcept {
     return error;
 }
 
+// A probe has reached somebody, and was ended there. The next one tells what that means.
+void Engine::ask_again(Link& link, std::int64_t now) noexcept {
+    link.answered = false;
+    link.probe_anew();
+    const bool lasted = now - link.probe_begun >= kProbe;
+    if (lasted || !link.hurried) {  // not time and again where each is ended at once
+        link.next_probe = now;
+        link.hurried = !lasted;
+    }
+}
+
 // As long as it lasts, and its host confirms that, there is nothing new. Otherwise, and from time
 // to time, another one tells.
 int Engine::look_at_held(Link& link, std::int64_t now) {
@@ -236,13 +253,7 @@ int Engine::look_at_held(Link& link, std::int64_t now) {
     const bool ended = ::poll(&set, 1, 0) != 0;
     const bool silent = !ended && util::silent(link.probe.get(), kHeldSilence);
     if (ended) {
-        link.answered = false;
-        link.probe_anew();
-        const bool lasted = now - link.probe_begun >= kProbe;
-        if (lasted || !link.hurried) {  // not time and again where each is ended at once
-            link.next_probe = now;
-            link.hurried = !lasted;
-        }
+        ask_again(link, now);
     } else if (!silent && now < link.next_probe) {
         return EINPROGRESS;
     }
@@ -305,6 +316,8 @@ bool Engine::means_gone(Link& link, int error, std::int64_t now) {
         link.next_probe = std::min(link.next_probe, now + kLastWordsStep);
     } else if (says_no_way(error)) {
         gone = link.state != Link::State::up || link.no_way.lasts(now, kOutage);
+    } else if (says_ended(error)) {
+        ask_again(link, now);
     }
     if (gone) {
         NA_LOG_INFO(addr, "nobody is at {}: {}", link.address.text(), std::strerror(error));
