@@ -93,6 +93,12 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
     if (!domain) {
         return std::move(domain).error();
     }
+    if (spec.info.device_memory && !(*domain)->caps().device_memory) {
+        NA_LOG_WARNING(cls,
+                       "{}+{} moves host memory only here: memory of devices (request_mem_device) "
+                       "will be refused when it is registered",
+                       (*plugin)->class_name(), uri->protocol);
+    }
     std::unique_ptr<Class> cls(
         new Class(std::move(*domain), std::string((*plugin)->class_name()), listen, spec.info));
     auto peer = cls->domain_->connect(cls->domain_->self_uri());

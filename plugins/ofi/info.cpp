@@ -211,23 +211,24 @@ Result<Choice> choose_one(const Provider& p, const plugin::OpenSpec& spec, int& 
         set_key(*hints, {});
         c.info = ask_best(c, *hints, spec.info, rc);
     }
+    if (c.info == nullptr && spec.info.device_memory) {
+        // Programs ask for it wherever they run; the core says that there is none, and refuses it
+        // when it is registered.
+        hints->caps &= ~FI_HMEM;
+        hints->domain_attr->mr_mode &= ~FI_MR_HMEM;
+        c.info = ask_best(c, *hints, spec.info, rc);
+    }
     if (c.info == nullptr) {
         int bare = 0;
         if (ask(p, *make_hints(p), bare) == nullptr) {
             return Error{Status::nodev, {}};  // the next row may do
         }
         // The provider is there: what was asked for beyond is the cause.
-        std::string wish = fmt::format("\"{}\"", spec.host);
-        if (spec.info.device_memory) {
-            wish =
-                "device memory (request_mem_device): unset it and move data through host memory, "
-                "or what was asked for";
-        }
         return Error{Status::opnotsupported,
-                     fmt::format("ofi+{}: provider {} does not offer {} ({})", spec.protocol,
-                                 p.fabric, wish, fi_strerror(-rc))};
+                     fmt::format("ofi+{}: provider {} does not offer \"{}\" ({})", spec.protocol,
+                                 p.fabric, spec.host, fi_strerror(-rc))};
     }
-    c.device_memory = spec.info.device_memory && (c.info->caps & FI_HMEM) != 0;
+    c.device_memory = (hints->caps & c.info->caps & FI_HMEM) != 0;
     return c;
 }
 

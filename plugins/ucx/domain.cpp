@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "na/util/config.hpp"
 #include "na/util/guarded.hpp"
 #include "na/util/log.hpp"
 #include "plugins/ucx/context.hpp"
@@ -75,14 +76,15 @@ Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spe
             domain->registrar_ = std::make_unique<Registrar>(ucp);
         }
         if (spec.info.device_memory) {
-            if (!domain->registrar_->knows_a_device()) {
-                return Error{Status::opnotsupported,
-                             fmt::format("{}: UCX {} finds no device whose memory it can move "
-                                         "(request_mem_device): it was built without CUDA and "
-                                         "ROCm, or there is none; unset it",
-                                         domain->local_.name, version_text())};
+            domain->local_.caps.device_memory =
+                settings->native && domain->registrar_->knows_a_device();
+            if (!settings->native) {
+                NA_LOG_WARNING(
+                    cls,
+                    "{}: device memory (request_mem_device) is moved by UCX itself only, "
+                    "which trusts peers: set {}=native for it",
+                    domain->local_.name, config::kUcxRma.name);
             }
-            domain->local_.caps.device_memory = true;
         }
         if (Error error = domain->listen(); !ok(error.status)) {
             return error;

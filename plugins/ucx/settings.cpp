@@ -38,13 +38,6 @@ Result<bool> wants_native(const plugin::OpenSpec& spec) {
                         "this with endpoints that report errors: 1.13 is needed",
                         spec.protocol, version_text(), config::kUcxRma.name)};
     }
-    if (spec.info.device_memory && !native) {
-        return Error{
-            Status::opnotsupported,
-            fmt::format("ucx+{}: device memory (request_mem_device) is moved by UCX itself only, "
-                        "which trusts peers: set {}=native, or unset it",
-                        spec.protocol, config::kUcxRma.name)};
-    }
     return native;
 }
 
