@@ -68,6 +68,8 @@ class Class {
     bool listening() const noexcept { return listen_; }
     bool threaded() const noexcept { return threaded_; }
     na::Class& net() const noexcept { return *net_; }
+    // As na::Class::inherited().
+    bool inherited() const noexcept { return net_->inherited(); }
     na::Class* sm() const noexcept { return sm_.get(); }  // null: no auto_sm
     Registry& registry() noexcept { return registry_; }
     // Where bulk descriptors of this class live; its owner() is this class. closable() counts them.

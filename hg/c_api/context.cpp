@@ -32,6 +32,9 @@ hg_context_t* HG_Context_create_id(hg_class_t* hg_class, uint8_t id) {
 
 hg_return_t HG_Context_destroy(hg_context_t* context) {
     HG_C_REQUIRE(context != nullptr, ctx, "context is NULL");
+    if (core(context)->cls().inherited()) {
+        return HG_SUCCESS;
+    }
     try {
         if (auto closed = core(context)->close(); !closed) {
             return c_api::failed<na::log::Outlet::ctx>(closed.error());

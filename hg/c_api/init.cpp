@@ -149,6 +149,9 @@ hg_return_t HG_Finalize(hg_class_t* hg_class) {
     if (cls == nullptr) {
         return HG_SUCCESS;
     }
+    if (cls->inherited()) {
+        return HG_SUCCESS;
+    }
     try {
         if (auto closable = cls->closable(); !closable) {
             return c_api::failed<na::log::Outlet::cls>(closable.error());

@@ -307,6 +307,9 @@ void EngineCore::end_rest() noexcept {
 }
 
 void EngineCore::shutdown(std::chrono::milliseconds limit) noexcept {
+    if (class_->inherited()) {
+        return;
+    }
     if (driving == this) {
         // It would wait for itself.
         NA_LOG_ERROR(
@@ -331,7 +334,7 @@ void EngineCore::shutdown(std::chrono::milliseconds limit) noexcept {
 
 // After refuse() and, unless quiet, cancel_rest().
 void EngineCore::end(std::chrono::milliseconds limit) noexcept {
-    if (!ending_.exchange(true, std::memory_order_seq_cst)) {
+    if (!class_->inherited() && !ending_.exchange(true, std::memory_order_seq_cst)) {
         cancel_rest(limit);
         finish();
     }
@@ -417,7 +420,7 @@ void EngineCore::close() noexcept {
 }
 
 void EngineCore::unref() noexcept {
-    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1 && !class_->inherited()) {
         delete this;
     }
 }

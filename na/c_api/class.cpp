@@ -211,6 +211,9 @@ na_return_t NA_Finalize(na_class_t* na_class) {
         return NA_SUCCESS;
     }
     Class* cls = core(na_class);
+    if (cls->inherited()) {
+        return NA_SUCCESS;
+    }
     if (const auto can = cls->closable(); !can) {
         return failed<log::Outlet::cls>(can.error());
     }

@@ -101,6 +101,9 @@ na_return_t NA_Context_destroy(na_class_t* na_class, na_context_t* context) {
     }
     NA_C_REQUIRE(na_class != nullptr, ctx, "NULL class");
     NA_C_REQUIRE(&core(context)->cls() == core(na_class), ctx, "the context is of another class");
+    if (core(na_class)->inherited()) {
+        return NA_SUCCESS;
+    }
     if (const auto can = core(context)->closable(); !can) {
         return failed<log::Outlet::ctx>(can.error());
     }

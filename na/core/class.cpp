@@ -234,6 +234,10 @@ MessageBuffer Class::allocate_message(std::size_t size, Use use) {
 }
 
 void Class::free_message(MessageBuffer&& buffer) noexcept {
+    if (inherited()) [[unlikely]] {
+        (void)buffer.region.release();
+        return;
+    }
     buffer.region.reset();
     if (!buffer.mapped) {
         std::free(buffer.data);
@@ -257,13 +261,13 @@ void* Class::allocate_memory(std::size_t bytes) {
 }
 
 void Class::free_memory(void* memory, std::size_t bytes) noexcept {
-    if (!free_plain(memory)) {
+    if (!inherited() && !free_plain(memory)) {
         domain_->deallocate(memory, bytes);
     }
 }
 
 void Class::retire_memory(void* memory, std::size_t bytes) noexcept {
-    if (!free_plain(memory)) {
+    if (!inherited() && !free_plain(memory)) {
         domain_->retire(memory, bytes);
     }
 }
@@ -323,6 +327,9 @@ void Class::attend() noexcept {
 }
 
 void Class::reap_slow() noexcept {
+    if (inherited()) {
+        return;
+    }
     // With the locks of all contexts, so that none is inside a plugin that finds the peer of a
     // connection again just now: until it hears drop() a plugin may name any peer that was posted
     // to. The order is that of the ids; nobody else holds two of these locks, or takes

@@ -15,6 +15,7 @@
 #include "na/core/memory.hpp"
 #include "na/core/op.hpp"
 #include "na/plugin.hpp"
+#include "na/util/lineage.hpp"
 
 namespace na::inline impl {
 
@@ -35,6 +36,9 @@ class Class {
     static Result<std::unique_ptr<Class>> open(std::string_view info_string, bool listen,
                                                const InitInfo& info);
     ~Class();
+
+    // In a child of fork(): nothing of it may be closed, or given back. What would be is left behind.
+    bool inherited() const noexcept { return lineage_.inherited(); }
 
     // Why the class cannot be closed yet (busy), or success: contexts, addresses and memory
     // descriptors are the user's to release first.
@@ -110,6 +114,7 @@ class Class {
     const InitInfo info_;
     const std::string class_name_;
     const bool listen_;
+    const util::Lineage lineage_;
     AddressTable addresses_;
     Address* self_ = nullptr;                 // one reference held
     std::atomic<std::uint32_t> memories_{0};  // Memory objects alive

@@ -24,7 +24,7 @@ Memory::Memory(Class& cls) noexcept : cls_(&cls) {
 }
 
 Memory::~Memory() {
-    region_.reset();
+    drop_region();
     cls_->memories_.fetch_sub(1, std::memory_order_release);
 }
 
@@ -117,6 +117,14 @@ void Memory::deregister() {
     const std::lock_guard guard(mutex_);
     if (local_) {
         registered_.store(nullptr, std::memory_order_release);
+        drop_region();
+    }
+}
+
+void Memory::drop_region() noexcept {
+    if (cls_->inherited()) [[unlikely]] {
+        (void)region_.release();
+    } else {
         region_.reset();
     }
 }

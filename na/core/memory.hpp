@@ -59,6 +59,8 @@ class Memory {
     std::vector<Segment> segments_;
     std::mutex mutex_;  // guards registration
     std::atomic<plugin::Region*> registered_{nullptr};
+    void drop_region() noexcept;
+
     std::unique_ptr<plugin::Region> region_;
 };
 

@@ -174,6 +174,10 @@ Context::~Context() {
     if (!state_) {
         return;
     }
+    if (state_->domain->cls->inherited()) {
+        state_.leave();
+        return;
+    }
     std::string why;
     try {
         const auto closed = close(kCloseLimit);
@@ -196,6 +200,10 @@ Result<void> Context::close(std::chrono::milliseconds limit) {
         return {};
     }
     ContextState& state = *state_;
+    if (state.domain->cls->inherited()) {
+        state_.leave();
+        return {};
+    }
     if (Frame::inside(state)) {
         return Error{Status::busy,
                      "a context cannot be closed by one of its callbacks: leave trigger() first"};

@@ -19,7 +19,7 @@ void retain(DomainState& state) noexcept {
     state.count.add();
 }
 void release(DomainState& state) noexcept {
-    if (state.count.drop()) {
+    if (state.count.drop() && !state.cls->inherited()) {
         delete &state;
     }
 }

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "conformance/cxx/scene.hpp"
+#include "support/child.hpp"
 
 using namespace cxxtest;
 using namespace std::chrono_literals;
@@ -135,6 +136,33 @@ TEST_CASE("an engine that is shut down by its own handler says so") {
     REQUIRE(::waitpid(child, &status, 0) == child);
     CHECK(WIFSIGNALED(status));
     CHECK(WTERMSIG(status) == SIGABRT);
+}
+
+TEST_CASE("a child that destroys an engine it has inherited takes nothing from its parent") {
+    const bool caller = GENERATE(false, true);
+    std::optional<Pair> pair;
+    pair.emplace(caller ? by_caller() : hg::EngineOptions());
+    pair->server.serve(add, [](int a, int b) { return a + b; });
+    const auto sum = [&](int a, int b) {
+        std::optional<int> answer;
+        std::atomic<bool> done{false};
+        add(pair->peer, a, b).then([&](hg::Result<int> r) {
+            answer = r ? *r : -1;
+            done = true;
+        });
+        REQUIRE(support::until([&] { return done.load(); }, [&] {
+            if (caller) {
+                pair->server.poll();
+            }
+        }));
+        return *answer;
+    };
+    CHECK(sum(1, 2) == 3);
+    CHECK(support::in_child([&] {
+              pair.reset();
+              return 0;
+          }) == 0);
+    CHECK(sum(3, 4) == 7);
 }
 
 TEST_CASE("one thread drives both sides") {

@@ -4,10 +4,13 @@
 #include <catch2/catch.hpp>
 
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <thread>
 
 #include "conformance/hg/side.hpp"
+#include "mercury_bulk.h"
+#include "support/child.hpp"
 #include "support/until.hpp"
 
 using namespace hgtest;
@@ -22,6 +25,51 @@ TEST_CASE("what is in use keeps a context and a class open") {
     call.reset();
     CHECK(HG_Finalize(pair.a.cls()) == HG_BUSY);
     pair.a.pump();
+}
+
+// As libraries that programs preload do when a child of the program ends.
+TEST_CASE("a child that closes what it has inherited takes nothing from its parent") {
+    Pair pair;
+    auto call = std::make_unique<Call>(pair.a, pair.to_b, pair.a.echo);
+    Blob in = blob(1, 3000);
+    REQUIRE(pair.run(*call, in) == HG_SUCCESS);
+    hg_size_t size = 100'000;
+    hg_bulk_t bulk = HG_BULK_NULL;
+    REQUIRE(HG_Bulk_create(pair.a.cls(), 1, nullptr, &size, HG_BULK_READWRITE, &bulk) ==
+            HG_SUCCESS);
+    void* memory = nullptr;
+    hg_uint32_t segments = 0;
+    REQUIRE(HG_Bulk_access(bulk, 0, size, HG_BULK_READWRITE, 1, &memory, nullptr, &segments) ==
+            HG_SUCCESS);
+    std::memset(memory, 7, size);
+    const std::vector<unsigned char> before(size, 7);
+    CHECK(support::in_child([&] {
+              int failures = 0;
+              const auto expect = [&](hg_return_t r) { failures += r == HG_SUCCESS ? 0 : 1; };
+              expect(HG_Bulk_free(bulk));
+              expect(HG_Destroy(call->handle()));
+              expect(HG_Addr_free(pair.a.cls(), pair.to_b));
+              for (Side* side : {&pair.a, &pair.b}) {
+                  expect(HG_Context_destroy(side->context()));
+                  expect(HG_Finalize(side->cls()));
+              }
+              return failures;
+          }) == 0);
+    CHECK(std::memcmp(memory, before.data(), size) == 0);
+    for (std::uint64_t i = 0; i < 20; ++i) {
+        call->reset();
+        Blob next = blob(i, 20 * i * i);
+        CHECK(pair.run(*call, next) == HG_SUCCESS);
+    }
+    CHECK(HG_Bulk_free(bulk) == HG_SUCCESS);
+    // Whoever comes anew finds it, too.
+    Side other;
+    Addr to(other, pair.b.uri());
+    Call hello(other, to, other.empty);
+    REQUIRE(hello.forward() == HG_SUCCESS);
+    REQUIRE(support::until([&] { return hello.done(); }, [&] { other.pump(); },
+                           [&] { pair.pump(); }));
+    CHECK(hello.ret() == HG_SUCCESS);
 }
 
 TEST_CASE("calls in flight when their context is destroyed end with a code") {

@@ -2,8 +2,42 @@
 // What may be destroyed when, and what answers NA_BUSY until then; many classes; operations used
 // again and again.
 #include "common.hpp"
+#include "support/child.hpp"
 
 using namespace na_test;
+
+TEST_CASE("a child that closes what it has inherited takes nothing from its parent", "[lifetime]") {
+    Pair p;
+    std::vector<std::byte> here(5000);
+    std::vector<std::byte> there(5000);
+    Mem local(p.a, here.data(), here.size(), NA_MEM_READWRITE);
+    Mem target(p.b, there.data(), there.size(), NA_MEM_READWRITE);
+    Mem remote(p.a, target.serialize());
+    const auto move = [&](std::uint64_t seed) {
+        support::fill(here.data(), here.size(), seed);
+        Op put(p.a);
+        REQUIRE(put.put(local, 0, remote, 0, here.size(), p.to_b) == NA_SUCCESS);
+        REQUIRE(until([&] { return put.done(); }, [&] { p.pump(); }));
+        CHECK(put.ret() == NA_SUCCESS);
+        CHECK(here == there);
+    };
+    move(1);
+    CHECK(support::in_child([&] {
+              NA_Mem_handle_free(p.a.cls(), local);
+              NA_Mem_handle_free(p.a.cls(), remote);
+              NA_Mem_handle_free(p.b.cls(), target);
+              NA_Addr_free(p.a.cls(), p.to_b);
+              int failures = 0;
+              for (Endpoint* e : {&p.a, &p.b}) {
+                  failures += NA_Context_destroy(e->cls(), e->context()) == NA_SUCCESS ? 0 : 1;
+                  failures += NA_Finalize(e->cls()) == NA_SUCCESS ? 0 : 1;
+              }
+              return failures;
+          }) == 0);
+    for (std::uint64_t seed = 2; seed < 10; ++seed) {
+        move(seed);
+    }
+}
 
 TEST_CASE("a class with contexts, addresses or memory stays open", "[lifetime]") {
     // First, as the port of a class that has no context is free for others.
