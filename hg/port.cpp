@@ -79,8 +79,7 @@ Port::Port(Context& context, bulk::Rail rail, std::unique_ptr<na::Context> na)
     }
     plain_ = !gathers_ && context.cls().checksum_flags() == 0 && cls.caps().inject != 0 &&
              na_->matches_here();
-    tag_step_ =
-        std::uint32_t{1} << std::bit_width(static_cast<unsigned>(cls.info().max_contexts - 1));
+    tag_step_ = std::uint32_t{1} << std::bit_width(static_cast<unsigned>(cls.contexts() - 1));
     std::random_device random;
     salt_ = random();
     tickets_.store((random() & ~(tag_step_ - 1)) | na_->id(), std::memory_order_relaxed);

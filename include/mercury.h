@@ -148,13 +148,18 @@ HG_PUBLIC hg_return_t HG_Class_set_handle_create_callback(
 
 /* ---- Context -------------------------------------------------------------------------------- */
 
-/* Creates a context with id 0, or with the given id (below max_contexts of the class), which
- * origins address with HG_Set_target_id. That of a listening class accepts requests at once. */
+/* Creates a context with the given id, which origins address with HG_Set_target_id. Id 0, which the
+ * first one asks for: where there is a context 0 already, any id that is free. Ids are below
+ * max_contexts of the class, or 8 where that is less; those from max_contexts on need a port that
+ * is free behind that of the class (libfabric, UCX). Requests come to context 0 unless their
+ * origins say otherwise. That of a listening class accepts requests at once. NULL: the id is taken,
+ * or too large, or there is no port or memory for it (HG_Get_last_error says which). */
 HG_PUBLIC hg_context_t* HG_Context_create(hg_class_t* hg_class) HG_WARN_UNUSED_RESULT;
 HG_PUBLIC hg_context_t* HG_Context_create_id(hg_class_t* hg_class,
                                              uint8_t id) HG_WARN_UNUSED_RESULT;
 
-/* Destroys a context, not from callbacks. It stops accepting requests, cancels what is in flight
+/* Destroys a context, not from callbacks. In a child of fork() a context of the parent's is left as
+ * it is (HG_SUCCESS). It stops accepting requests, cancels what is in flight
  * (RPC and bulk callbacks get HG_CANCELED), runs what callbacks are due, and gives responses, and
  * threads that still have handles, a bounded time (seconds). HG_BUSY: handles of the user remain,
  * or requests of RPCs that are known to be responded to late (HG_Destroy), or a transfer or an

@@ -159,8 +159,8 @@ HG_PUBLIC hg_return_t HG_Core_class_get_counters(const hg_core_class_t* hg_core_
 
 /* ---- Context -------------------------------------------------------------------------------- */
 
-/* Creates a context with id 0, or with the given id (below max_contexts of the class). It accepts
- * no requests until HG_Core_context_post. NULL on error. */
+/* As HG_Context_create and HG_Context_create_id, but it accepts no requests until
+ * HG_Core_context_post. NULL on error. */
 HG_PUBLIC hg_core_context_t* HG_Core_context_create(hg_core_class_t* hg_core_class)
     HG_WARN_UNUSED_RESULT;
 HG_PUBLIC hg_core_context_t* HG_Core_context_create_id(hg_core_class_t* hg_core_class,

@@ -57,6 +57,10 @@ struct hg_proc {
     struct hg_proc_buf extra_buf; /* the larger one, with all encoded so far; buf NULL: none */
     hg_class_t* hg_class;
     hg_handle_t handle;
+    /* What a generated proc (mercury_macros.h) has filled in last, and its size: who has it as a
+     * member may free it again. */
+    const void* generated;
+    size_t generated_size;
 };
 
 #ifndef likely

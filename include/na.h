@@ -87,8 +87,9 @@ NA_PUBLIC na_class_t* NA_Initialize_opt2(const char* info_string, bool listen, u
                                          const struct na_init_info* na_init_info)
     NA_WARN_UNUSED_RESULT;
 
-/* Closes a class. NULL: NA_SUCCESS. NA_BUSY: contexts, addresses or memory handles of it still
- * exist; it stays open. */
+/* Closes a class. NULL: NA_SUCCESS; likewise a parent's in a child of fork(), which is left as it
+ * is, as are its contexts by NA_Context_destroy. NA_BUSY: contexts, addresses or memory handles of
+ * it still exist; it stays open. */
 NA_PUBLIC na_return_t NA_Finalize(na_class_t* na_class);
 
 /* Removes what dead processes left behind (never what belongs to live ones). */
@@ -106,8 +107,10 @@ NA_PUBLIC bool NA_Is_listening(const na_class_t* na_class) NA_WARN_UNUSED_RESULT
 /* ---- contexts and operations
  * ------------------------------------------------------------------------------------ */
 
-/* A progress engine with id 0, or with the given id below na_init_info.max_contexts. NULL on
- * failure: id taken, not below max_contexts, out of descriptors. */
+/* A progress engine with the given id; id 0, where there is a context 0 already: with any id that
+ * is free. Ids are below na_init_info.max_contexts, or 8 where that is less. NULL on failure: id
+ * taken or too large, no port for one that was not asked for by max_contexts, out of descriptors.
+ */
 NA_PUBLIC na_context_t* NA_Context_create(na_class_t* na_class) NA_WARN_UNUSED_RESULT;
 NA_PUBLIC na_context_t* NA_Context_create_id(na_class_t* na_class,
                                              uint8_t id) NA_WARN_UNUSED_RESULT;

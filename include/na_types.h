@@ -66,7 +66,7 @@ struct na_init_info {
     size_t max_expected_size;            /* bytes, header included; 0: the plugin's default */
     uint8_t progress_mode;               /* NA_NO_BLOCK | NA_NO_RETRY */
     enum na_addr_format addr_format;     /* preferred address family */
-    uint8_t max_contexts;                /* contexts that will be created; 0 counts as 1 */
+    uint8_t max_contexts;                /* contexts that have their places; 0 counts as 1 */
     uint8_t thread_mode;                 /* NA_THREAD_MODE_* */
     bool request_mem_device;             /* device memory will be registered */
     enum na_traffic_class traffic_class; /* hint to the fabric */

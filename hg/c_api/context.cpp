@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Context functions of mercury.h.
 #include "hg/c_api/handles.hpp"
+#include "na/core/vacant.hpp"
 
 using namespace hg;
 using hg::c_api::code;
@@ -18,7 +19,9 @@ hg_context_t* HG_Context_create_id(hg_class_t* hg_class, uint8_t id) {
         return nullptr;
     }
     try {
-        auto context = Context::open(*core(hg_class), id);
+        auto context = na::open_with_id(core(hg_class)->net(), id, [&](std::uint8_t any) {
+            return Context::open(*core(hg_class), any);
+        });
         if (!context) {
             NA_LOG_ERROR(ctx, "cannot create context {}: {}", id, context.error().message);
             return nullptr;

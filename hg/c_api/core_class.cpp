@@ -2,6 +2,7 @@
 // Classes, contexts, registration and progress of mercury_core.h.
 #include "hg/c_api/core_handles.hpp"
 #include "na/c_api/handles.hpp"
+#include "na/core/vacant.hpp"
 
 using namespace hg;
 using hg::c_api::code;
@@ -139,7 +140,10 @@ hg_core_context_t* HG_Core_context_create_id(hg_core_class_t* hg_core_class, uin
         return nullptr;
     }
     try {
-        auto context = Context::open(*core(plain(hg_core_class)), id, Context::Requests::later);
+        Class& cls = *core(plain(hg_core_class));
+        auto context = na::open_with_id(cls.net(), id, [&](std::uint8_t any) {
+            return Context::open(cls, any, Context::Requests::later);
+        });
         if (!context) {
             NA_LOG_ERROR(ctx, "cannot create context {}: {}", id, context.error().message);
             return nullptr;

@@ -118,6 +118,7 @@ class Proc final : public ::hg_proc {
         proc_buf = {buffer, buffer, size, size, false};
         current_buf = &proc_buf;
         op = what;
+        generated = nullptr;
     }
 
     Allocator allocator_;

@@ -50,7 +50,9 @@ class Domain {
     // be sure.
     Result<void> close();
 
-    // A context; `id` is below InitInfo::max_contexts. exist: there is one with this id.
+    // A context; `id` is below InitInfo::max_contexts, or 8 where that is less. exist: there is one
+    // with this id. invalid_arg: it is too large. addrinuse: one that was not asked for by
+    // max_contexts needs a port that is in use.
     Result<Context> open_context(std::uint8_t id = 0);
 
     // --- addresses ---------------------------------------------------------------------------

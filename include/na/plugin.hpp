@@ -361,7 +361,8 @@ class Domain {
     virtual Result<std::unique_ptr<Region>> decode_region(std::span<const std::byte> encoded,
                                                           std::uint64_t length) = 0;
 
-    // `sink` outlives the Context. Ids are below InitInfo::max_contexts, each open once at a time.
+    // `sink` outlives the Context. Ids are below OpenSpec::contexts, each open once at a time.
+    // addrinuse: another process has what this id needs; other ids may do.
     virtual Result<std::unique_ptr<Context>> open_context(std::uint8_t id, Sink& sink) = 0;
 
     // Zeroed memory that this transport moves fastest, aligned to a page; null when there is none.
@@ -378,6 +379,10 @@ struct OpenSpec {
     std::string host;      // what follows "://", may be empty
     bool listen = false;   // peers may connect
     InitInfo info;
+    // Ids of contexts are below this. Those below InitInfo::max_contexts are promised: what they
+    // need is taken when the class opens; of others that is taken when they are opened, if it can
+    // be.
+    std::uint8_t contexts = 1;
 };
 
 struct ProtocolInfo {

@@ -55,7 +55,7 @@ struct InitInfo {
     bool no_block = false;           // never sleeps: wait_fd() and arm() are not called
     bool no_retry = false;           // `again` goes to the caller
     AddressFormat address_format = AddressFormat::unspec;  // family to listen at
-    std::uint8_t max_contexts = 1;                         // ids are below
+    std::uint8_t max_contexts = 1;                         // that have their places
     bool single_class = false;                             // the user promises one thread per class
     bool single_context = false;                        // the user promises one thread per context
     bool device_memory = false;                         // memory of devices will be registered

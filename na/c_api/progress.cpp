@@ -4,6 +4,7 @@
 #include <new>
 
 #include "na/c_api/handles.hpp"
+#include "na/core/vacant.hpp"
 #include "na/util/ran.hpp"
 
 using namespace na;
@@ -83,7 +84,9 @@ na_context_t* NA_Context_create_id(na_class_t* na_class, uint8_t id) {
         return nullptr;
     }
     try {
-        auto context = Context::open(*core(na_class), id);
+        auto context = open_with_id(*core(na_class), id, [&](std::uint8_t any) {
+            return Context::open(*core(na_class), any);
+        });
         if (!context) {
             NA_LOG_ERROR(ctx, "cannot create context {}: {}", id, context.error().message);
             return nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "na/core/class.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -89,6 +90,7 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
     if (spec.info.max_contexts == 0) {
         spec.info.max_contexts = 1;
     }
+    spec.contexts = std::max(spec.info.max_contexts, kContexts);
     auto domain = (*plugin)->open(spec);
     if (!domain) {
         return std::move(domain).error();
@@ -112,6 +114,20 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
     cls->self_ = self->release();
     cls->self_->self_ = true;
     return cls;
+}
+
+Result<std::uint8_t> Class::vacant_context(unsigned limit) const {
+    const std::lock_guard guard(contexts_mutex_);
+    for (unsigned id = limit; id-- > 0;) {
+        if (contexts_[id] == nullptr) {
+            return static_cast<std::uint8_t>(id);
+        }
+    }
+    return Error{Status::exist,
+                 fmt::format("{} contexts exist, and no further one can be opened: max_contexts of "
+                             "na_init_info says how many there may be",
+                             std::count_if(contexts_.begin(), contexts_.end(),
+                                           [](const Context* c) { return c != nullptr; }))};
 }
 
 Class::~Class() {

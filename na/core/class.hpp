@@ -3,6 +3,7 @@
 // the message buffers. Any thread, unless InitInfo::single_class.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -25,7 +26,7 @@ class Context;
 struct MessageBuffer {
     void* data = nullptr;
     std::size_t size = 0;
-    bool mapped = false;  // by itself, not from the heap
+    bool mapped = false;                     // by itself, not from the heap
     std::unique_ptr<plugin::Region> region;  // where the plugin wants messages registered
 };
 
@@ -37,7 +38,8 @@ class Class {
                                                const InitInfo& info);
     ~Class();
 
-    // In a child of fork(): nothing of it may be closed, or given back. What would be is left behind.
+    // In a child of fork(): nothing of it may be closed, or given back. What would be is left
+    // behind.
     bool inherited() const noexcept { return lineage_.inherited(); }
 
     // Why the class cannot be closed yet (busy), or success: contexts, addresses and memory
@@ -46,6 +48,12 @@ class Class {
 
     const plugin::Caps& caps() const noexcept { return caps_; }
     const InitInfo& info() const noexcept { return info_; }
+    // Ids of contexts are below this: as many as were asked for, or a few, as programs open several
+    // without having said so.
+    std::uint8_t contexts() const noexcept { return std::max(info_.max_contexts, kContexts); }
+    // The highest id below `limit` that no context has: programs that name ids use the lowest.
+    // exist: there is none.
+    Result<std::uint8_t> vacant_context(unsigned limit) const;
     const std::string& class_name() const noexcept { return class_name_; }
     const std::string& protocol() const noexcept { return caps_.protocol; }
     bool listening() const noexcept { return listen_; }
@@ -70,7 +78,8 @@ class Class {
 
     // Page-aligned, zeroed, registered if the plugin wants that. Null data: out of memory.
     // `lasting`: what is not touched takes no memory; for many buffers that stay, most of them used
-    // in part only. What comes and goes is better off on the heap: the kernel takes long for a page.
+    // in part only. What comes and goes is better off on the heap: the kernel takes long for a
+    // page.
     enum class Use : bool { passing, lasting };
     MessageBuffer allocate_message(std::size_t size, Use use = Use::passing);
     void free_message(MessageBuffer&& buffer) noexcept;
@@ -99,6 +108,8 @@ class Class {
     }
 
  private:
+    static constexpr std::uint8_t kContexts = 8;
+
     bool free_plain(void* memory) noexcept;  // false: it is the plugin's
     friend class Context;
     friend class Memory;

@@ -45,10 +45,10 @@ Context::Context(Class& cls, std::uint8_t id)
       completions_(cls.threaded()) {}
 
 Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id) {
-    if (id >= cls.info().max_contexts) {
+    if (id >= cls.contexts()) {
         return Error{Status::invalid_arg,
-                     fmt::format("context id {} is not below max_contexts = {} of na_init_info", id,
-                                 cls.info().max_contexts)};
+                     fmt::format("context id {} is not below {}: set max_contexts of na_init_info",
+                                 id, cls.contexts())};
     }
     std::unique_ptr<Context> context(new Context(cls, id));
     // First, because a plugin opens each id once at a time.

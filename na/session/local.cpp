@@ -38,7 +38,8 @@ Local::Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming n
       naming(n),
       no_block(spec.info.no_block),
       listening(spec.listen),
-      contexts(std::max<std::uint8_t>(spec.info.max_contexts, 1)),
+      contexts(std::max<std::uint8_t>({spec.contexts, spec.info.max_contexts, 1})),
+      reserved(std::max<std::uint8_t>(spec.info.max_contexts, 1)),
       window(static_cast<std::uint16_t>(
           std::clamp(kWindowBytes / largest_of(spec.info, usual_message), kMinWindow, kMaxWindow))),
       largest(largest_of(spec.info, usual_message)) {
@@ -89,6 +90,10 @@ Result<std::unique_ptr<plugin::Peer>> Local::decode_peer(
         std::make_unique<Peer>(std::move(*to), protocol, contexts));
 }
 
+Error no_port_behind() {
+    return Error{Status::addrinuse, "no port behind 65535 for a further context"};
+}
+
 std::string_view scheme_of(std::string_view uri) noexcept {
     const std::size_t colon = uri.find("://");
     return colon == std::string_view::npos ? std::string_view{} : uri.substr(0, colon);
@@ -122,9 +127,9 @@ Error listen_in_row(
     // All of them, that of context 0 at this port.
     const auto listen = [&](std::uint16_t first) -> Result<bool> {
         close();
-        for (std::size_t id = 0; id < local.contexts; ++id) {
+        for (std::size_t id = 0; id < local.reserved; ++id) {
             if (id != 0 && first + id > UINT16_MAX) {
-                return Error{Status::addrinuse, "no port behind 65535 for a further context"};
+                return no_port_behind();
             }
             const auto port =
                 open(static_cast<std::uint8_t>(id), static_cast<std::uint16_t>(first + id));
@@ -145,7 +150,7 @@ Error listen_in_row(
             return Error{Status::success, {}};
         }
         // Any port will do, but those of further contexts must be free as well.
-        const int tries = ports.is_any() && local.contexts > 1 ? kPortTries : 1;
+        const int tries = ports.is_any() && local.reserved > 1 ? kPortTries : 1;
         if (r.status() == Status::addrinuse && i < tries) {
             continue;
         }
@@ -168,9 +173,9 @@ Error listen_in_row(
                         local.name,
                         ports.is_any() ? "the address" : fmt::format("port {}", ports.text()),
                         ip.address.text(), r.error().message,
-                        local.contexts > 1
+                        local.reserved > 1
                             ? fmt::format(", or one of the {} behind it for further contexts",
-                                          local.contexts - 1)
+                                          local.reserved - 1)
                             : std::string())};
     }
 }

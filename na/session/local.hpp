@@ -36,6 +36,7 @@ struct Local {
     const bool no_block;
     const bool listening;         // peers may be told to come here
     const std::uint8_t contexts;  // that the class may have
+    const std::uint8_t reserved;  // those that it has places for from the beginning
     const std::uint16_t window;   // messages per peer and lane that are kept; bounds their bytes
     const std::size_t largest;    // message of either lane, header included
     const Secret secret;
@@ -49,12 +50,21 @@ struct Local {
     // buffers of requests.
     std::size_t bounce_bytes() const noexcept;
 
+    // Where the class has ports: that of a context; 0: there is none.
+    std::uint16_t port_of(std::uint8_t id) const noexcept {
+        const unsigned port = address.ip().port + unsigned{id};
+        return port > UINT16_MAX ? std::uint16_t{0} : static_cast<std::uint16_t>(port);
+    }
+
     std::string uri() const { return protocol + "://" + address.text(); }
 
     // For Domain::connect and decode_peer. `ours`: whether the scheme (scheme_of()) is spoken here.
     Result<std::unique_ptr<plugin::Peer>> connect(std::string_view uri, bool ours) const;
     Result<std::unique_ptr<plugin::Peer>> decode_peer(std::span<const std::byte> identity) const;
 };
+
+// The class is at the last ports there are.
+Error no_port_behind();
 
 // "tcp" of "tcp://host:port"; empty: there is none.
 std::string_view scheme_of(std::string_view uri) noexcept;

@@ -63,6 +63,17 @@ Domain::~Domain() {
     }
 }
 
+namespace {
+
+Error only_one(std::string_view protocol) {
+    return Error{Status::opnotsupported,
+                 fmt::format("ofi+{} has one context per class: peers could not name others; open "
+                             "several classes",
+                             protocol)};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spec) {
     return util::guarded<plugin::Domain>([&]() -> Result<std::unique_ptr<plugin::Domain>> {
         if (Error error = session::Local::check_sizes(kClass, spec); !ok(error.status)) {
@@ -73,10 +84,7 @@ Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spe
             return std::move(choice).error();
         }
         if (choice->provider->naming == Naming::native && spec.info.max_contexts > 1) {
-            return Error{Status::opnotsupported,
-                         fmt::format("ofi+{} has one context per class: peers could not name "
-                                     "others; open several classes",
-                                     spec.protocol)};
+            return only_one(spec.protocol);
         }
         std::unique_ptr<Domain> domain(new Domain(spec, std::move(*choice)));
         fid_fabric* fabric = nullptr;
@@ -176,7 +184,7 @@ Error Domain::open_in_row() {
 // All endpoints, at names that local_.address tells, or that libfabric chooses; sets the address.
 Result<Address> Domain::open_all() {
     endpoints_.clear();
-    for (std::size_t id = 0; id < local_.contexts; ++id) {
+    for (std::size_t id = 0; id < local_.reserved; ++id) {
         auto name = add_endpoint(source_of(static_cast<std::uint8_t>(id), 0));
         if (!name) {
             return name;
@@ -232,10 +240,18 @@ Result<std::unique_ptr<plugin::Context>> Domain::open_context(std::uint8_t id, p
         std::unique_ptr<Endpoint> endpoint;
         {
             const std::lock_guard guard(mutex_);
-            endpoint = std::move(endpoints_[id]);
+            if (id < endpoints_.size()) {
+                endpoint = std::move(endpoints_[id]);
+            }
         }
-        if (endpoint == nullptr) {  // an earlier context had it
-            const auto port = static_cast<std::uint16_t>(local_.address.ip().port + id);
+        if (endpoint == nullptr) {  // an earlier context had it, or it was not promised
+            if (id != 0 && local_.naming == Naming::native) {
+                return only_one(local_.protocol);
+            }
+            const auto port = local_.naming == Naming::ip ? local_.port_of(id) : std::uint16_t{0};
+            if (id != 0 && local_.naming == Naming::ip && port == 0) {
+                return session::no_port_behind();
+            }
             auto fresh = Endpoint::open(endpoint_spec(), source_of(id, port));
             if (!fresh) {
                 return std::move(fresh).error();

@@ -78,7 +78,7 @@ void parse_users(const std::string& text, bool& any, std::vector<std::uint32_t>&
 }  // namespace
 
 Domain::Domain(const plugin::OpenSpec& spec)
-    : contexts_(std::max<std::size_t>(spec.info.max_contexts, 1)),
+    : contexts_(std::max<std::size_t>({spec.contexts, spec.info.max_contexts, 1})),
       listens_(spec.listen),
       sleepless_(spec.info.no_block),
       attach_allowed_(config::number(config::kSmCma) != 0),

@@ -62,7 +62,8 @@ Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spe
             params.features |= UCP_FEATURE_WAKEUP;
         }
         // Memory is registered from any thread.
-        params.mt_workers_shared = domain->local_.contexts > 1 || settings->native ? 1 : 0;
+        params.mt_workers_shared =
+            domain->local_.reserved > 1 || !spec.info.single_class || settings->native ? 1 : 0;
         ucp_context_h ucp = nullptr;
         if (const ucs_status_t rc = ucp_init(&params, settings->config.get(), &ucp); rc != UCS_OK) {
             const Error error = failure(rc, "open UCX");
@@ -142,11 +143,16 @@ Result<std::unique_ptr<plugin::Context>> Domain::open_context(std::uint8_t id, p
         BootstrapPort port;
         {
             const std::lock_guard guard(mutex_);
-            port = std::move(ports_[id]);
+            if (id < ports_.size()) {
+                port = std::move(ports_[id]);
+            }
         }
-        if (!port.fd) {  // an earlier context had it
-            auto fresh = listen_at(ip_.bind_address(),
-                                   static_cast<std::uint16_t>(local_.address.ip().port + id));
+        if (!port.fd) {  // an earlier context had it, or it was not promised
+            const std::uint16_t number = local_.port_of(id);
+            if (number == 0) {
+                return session::no_port_behind();
+            }
+            auto fresh = listen_at(ip_.bind_address(), number);
             if (!fresh) {
                 return std::move(fresh).error();
             }

@@ -53,6 +53,64 @@ const char* protocol() {
 
 }  // namespace
 
+// Programs open one for each of their threads, and never mention it.
+TEST_CASE("contexts that a class has not asked for call, serve and move data") {
+    Side server;
+    Side client;
+    const Addr to(client, server.uri());
+    std::vector<hg_context_t*> contexts;
+    for (int i = 0; i < 3; ++i) {
+        contexts.push_back(HG_Context_create(client.cls()));
+        REQUIRE(contexts.back() != nullptr);
+        CHECK(HG_Context_get_id(contexts.back()) != 0);
+    }
+    // The server, too, where requests come to its first one.
+    hg_context_t* aside = HG_Context_create(server.cls());
+    REQUIRE(aside != nullptr);
+    struct Answer {
+        hg_return_t ret = HG_RETURN_MAX;
+        bool done = false;
+    };
+    const auto turn = [](hg_context_t* context) {
+        unsigned count = 0;
+        (void)HG_Progress(context, 0);
+        (void)HG_Trigger(context, 0, 16, &count);
+    };
+    for (int round = 0; round < 3; ++round) {
+        for (hg_context_t* context : contexts) {
+            Answer answer;
+            hg_handle_t handle = HG_HANDLE_NULL;
+            REQUIRE(HG_Create(context, to, client.echo, &handle) == HG_SUCCESS);
+            Blob in = blob(3, 100'000);  // more than a message, which is fetched
+            REQUIRE(HG_Forward(
+                        handle,
+                        [](const hg_cb_info* info) {
+                            auto* a = static_cast<Answer*>(info->arg);
+                            a->ret = info->ret;
+                            a->done = true;
+                            return HG_SUCCESS;
+                        },
+                        &answer, &in) == HG_SUCCESS);
+            REQUIRE(support::until([&] { return answer.done; }, [&] { turn(context); },
+                                   [&] { server.pump(); }, [&] { turn(aside); }));
+            CHECK(answer.ret == HG_SUCCESS);
+            Blob out;
+            REQUIRE(HG_Get_output(handle, &out) == HG_SUCCESS);
+            CHECK(is_blob(out, 4, 100'000, 3));
+            CHECK(HG_Free_output(handle, &out) == HG_SUCCESS);
+            CHECK(HG_Destroy(handle) == HG_SUCCESS);
+            // What has been fetched is acknowledged.
+            REQUIRE(support::until([&] { return server.counters().rpc_req_recv_active_count == 0; },
+                                   [&] { turn(context); }, [&] { server.pump(); },
+                                   [&] { turn(aside); }));
+        }
+    }
+    for (hg_context_t* context : contexts) {
+        CHECK(HG_Context_destroy(context) == HG_SUCCESS);
+    }
+    CHECK(HG_Context_destroy(aside) == HG_SUCCESS);
+}
+
 TEST_CASE("of an older init struct nothing is read that is not there") {
     constexpr std::size_t k22 = offsetof(struct hg_init_info, no_multi_recv);
     constexpr std::size_t k23 = offsetof(struct hg_init_info, traffic_class);

@@ -130,6 +130,55 @@ TEST_CASE("a structure cut off anywhere fails and leaves nothing", "[proc][macro
     }
 }
 
+namespace {
+
+// By hand, as programs do it that receive into memory of their caller's.
+struct lent_t {
+    hg_size_t size;
+    char* data;
+};
+int freed_by_hand = 0;
+hg_return_t hg_proc_lent_t(hg_proc_t proc, void* data) {
+    auto* lent = static_cast<lent_t*>(data);
+    if (hg_proc_get_op(proc) == HG_FREE) {
+        ++freed_by_hand;
+        return HG_SUCCESS;
+    }
+    hg_size_t size = lent->size;
+    if (const hg_return_t ret = hg_proc_hg_size_t(proc, &size); ret != HG_SUCCESS) {
+        return ret;
+    }
+    return size > lent->size ? HG_NOMEM : hg_proc_raw(proc, lent->data, size);
+}
+MERCURY_GEN_PROC(into_t, ((hg_string_t)(name))((lent_t)(lent))((inner_t)(inner))((int32_t)(last)))
+
+}  // namespace
+
+TEST_CASE("what a proc written by hand has filled in is not freed where a later member fails",
+          "[proc][macros]") {
+    char data[] = "0123";
+    char label[] = "label";
+    const into_t sent{label, {4, data}, {1, label, {2, 3}}, 4};
+    const auto bytes = encode(hg_proc_into_t, sent);
+    REQUIRE_FALSE(bytes.empty());
+    freed_by_hand = 0;
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+        char room[4] = {};
+        into_t received{nullptr, {sizeof room, room}, {}, 0};
+        CHECK(decode(hg_proc_into_t,
+                     {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)},
+                     &received) == HG_OVERFLOW);
+        CHECK(received.name == nullptr);  // gone again, like that of the inner structure
+        CHECK(received.inner.label == nullptr);
+        CHECK(received.lent.data == room);
+    }
+    CHECK(freed_by_hand == 0);
+    char room[4] = {};
+    into_t received{nullptr, {3, room}, {}, 0};
+    CHECK(decode(hg_proc_into_t, bytes, &received) == HG_NOMEM);
+    CHECK(freed_by_hand == 0);
+}
+
 TEST_CASE("random damage never crashes or leaks", "[proc][macros]") {
     hg_bulk_t bulk = make_bulk({1, 2, 3});
     const auto good = encode(hg_proc_outer_t, sample(bulk));
