@@ -40,8 +40,10 @@ AddressRef AddressRef::share(Address* a) {
         return {};
     }
     if (a->embedded_) {
-        return Address::make(*a->cls_, na::AddressRef::share(a->net_.get()),
-                             na::AddressRef::share(a->sm_.get()));
+        AddressRef copy = Address::make(*a->cls_, na::AddressRef::share(a->net_.get()),
+                                        na::AddressRef::share(a->sm_.get()));
+        copy->set_context(a->context());
+        return copy;
     }
     a->ref();
     return adopt(a);

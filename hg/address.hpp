@@ -68,13 +68,18 @@ class Address {
     void set(na::AddressRef net, na::AddressRef sm) noexcept {
         net_ = std::move(net);
         sm_ = std::move(sm);
+        context_ = 0;
     }
     // The same for an empty one: a reference that is the caller's.
     void take(na::Address* part, bool sm) noexcept { (sm ? sm_ : net_).fill(part); }
+    // Which context of the peer it stands for, where nobody says: that a request came from.
+    std::uint8_t context() const noexcept { return context_; }
+    void set_context(std::uint8_t id) noexcept { context_ = id; }
     // The same, what another one has.
     void take_over(Address& other) noexcept {
         net_ = std::move(other.net_);
         sm_ = std::move(other.sm_);
+        context_ = other.context_;
     }
     void clear() noexcept {
         net_.reset();
@@ -117,6 +122,7 @@ class Address {
     na::AddressRef sm_;
     std::atomic<std::int32_t> refs_{1};
     const bool embedded_;
+    std::uint8_t context_ = 0;
     Address* next_ = nullptr;  // in the class's free list
 };
 

@@ -50,6 +50,7 @@ na::InitInfo sm_info(const na::InitInfo& net) {
     info.ip_subnet.clear();
     info.auth_key.clear();
     info.address_format = na::AddressFormat::unspec;
+    info.device_memory = false;
     return info;
 }
 

@@ -125,6 +125,7 @@ inline void Handle::note_header(const wire::Request& request) noexcept {
     info_.id = request.id;
     info_.context_id = request.origin_context;
     info_.addr = &source_;
+    source_.set_context(request.origin_context);
     cookie_ = request.cookie;
     call_.flags = request.flags;
 }

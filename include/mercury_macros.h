@@ -112,6 +112,15 @@
 #define HG_GEN_UNDO_A_END
 #define HG_GEN_UNDO_B_END
 
+/* Frees the field, of a structure that is whole, if its proc is the library's. */
+#define HG_GEN_DROP_OURS_(field)              \
+    if (HG_GEN_OURS_(HG_GEN_GET_TYPE(field))) \
+        (void)HG_GEN_CALL_(struct_data, field);
+#define HG_GEN_DROP_OURS_A_(field) HG_GEN_DROP_OURS_(field) HG_GEN_DROP_OURS_B_
+#define HG_GEN_DROP_OURS_B_(field) HG_GEN_DROP_OURS_(field) HG_GEN_DROP_OURS_A_
+#define HG_GEN_DROP_OURS_A_END
+#define HG_GEN_DROP_OURS_B_END
+
 /* The proc of a structure. One that fails to decode a member frees the members before it that are
  * strings, bulk handles, or structures of generated procs (of the last 64). */
 #define HG_GEN_STRUCT_PROC(struct_type_name, fields)                                               \
@@ -122,6 +131,10 @@
         int hg_gen_done_ = 0;                                                                      \
         uint64_t hg_gen_ours_ = 0;                                                                 \
                                                                                                    \
+        if (unlikely(proc->undoing)) {                                                             \
+            HG_GEN_END_(HG_GEN_DROP_OURS_A_ fields)                                                \
+            return HG_SUCCESS;                                                                     \
+        }                                                                                          \
         HG_GEN_END_(HG_GEN_STEP_A_ fields)                                                         \
         proc->generated = data;                                                                    \
         proc->generated_size = sizeof(*struct_data);                                               \
@@ -130,7 +143,9 @@
     hg_gen_fail_:                                                                                  \
         if (proc->op == HG_DECODE) {                                                               \
             proc->op = HG_FREE;                                                                    \
+            proc->undoing = 1;                                                                     \
             HG_GEN_END_(HG_GEN_UNDO_A_ fields)                                                     \
+            proc->undoing = 0;                                                                     \
             proc->op = HG_DECODE;                                                                  \
         }                                                                                          \
         return ret;                                                                                \

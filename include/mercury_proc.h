@@ -21,8 +21,9 @@
  * A callback that fails while decoding leaves nothing allocated, as HG_Get_input runs no HG_FREE
  * pass over a structure that is half decoded. All procs of the library keep to that, and those of
  * MERCURY_GEN_PROC: the string and bulk procs set *data to NULL, the generated ones free the
- * members before the one that failed. A hand-written callback that decodes several members which
- * allocate has to do the same.
+ * strings and bulk handles before the member that failed, also those in members with generated
+ * procs (one level deep, and of the last 64 members). What hand-written callbacks have filled in is
+ * left alone, as it may be the caller's: one that allocates for several members frees them itself.
  *
  * Threads: one thread at a time uses a proc. Functions take no NULL proc unless they say so. */
 #ifndef MERCURY_PROC_H
@@ -53,6 +54,8 @@ struct hg_proc {
     struct hg_proc_buf* current_buf; /* proc_buf or extra_buf */
     hg_proc_op_t op;
     uint8_t flags;
+    uint8_t
+        undoing; /* HG_FREE of what a generated proc has filled in, where a later member fails */
     struct hg_proc_buf proc_buf;  /* the buffer that was given */
     struct hg_proc_buf extra_buf; /* the larger one, with all encoded so far; buf NULL: none */
     hg_class_t* hg_class;

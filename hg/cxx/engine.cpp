@@ -452,6 +452,9 @@ void EngineCore::add(PeerCore& peer) {
 }
 
 void EngineCore::remove(PeerCore& peer) noexcept {
+    if (class_->inherited()) {
+        return;
+    }
     const std::lock_guard guard(mutex_);
     na::util::IntrusiveList<PeerCore, &PeerCore::hook>::remove(peer);
 }

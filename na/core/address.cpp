@@ -33,6 +33,9 @@ Status Address::encode(std::span<std::byte> out) const {
 }
 
 bool Address::bury() noexcept {
+    if (cls_->inherited()) [[unlikely]] {
+        return true;  // (a thread of the parent's may have had the lock)
+    }
     return cls_->addresses().bury(*this);
 }
 

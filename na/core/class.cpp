@@ -116,18 +116,9 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
     return cls;
 }
 
-Result<std::uint8_t> Class::vacant_context(unsigned limit) const {
+bool Class::has_context(std::uint8_t id) const {
     const std::lock_guard guard(contexts_mutex_);
-    for (unsigned id = limit; id-- > 0;) {
-        if (contexts_[id] == nullptr) {
-            return static_cast<std::uint8_t>(id);
-        }
-    }
-    return Error{Status::exist,
-                 fmt::format("{} contexts exist, and no further one can be opened: max_contexts of "
-                             "na_init_info says how many there may be",
-                             std::count_if(contexts_.begin(), contexts_.end(),
-                                           [](const Context* c) { return c != nullptr; }))};
+    return contexts_[id] != nullptr;
 }
 
 Class::~Class() {

@@ -51,9 +51,7 @@ class Class {
     // Ids of contexts are below this: as many as were asked for, or a few, as programs open several
     // without having said so.
     std::uint8_t contexts() const noexcept { return std::max(info_.max_contexts, kContexts); }
-    // The highest id below `limit` that no context has: programs that name ids use the lowest.
-    // exist: there is none.
-    Result<std::uint8_t> vacant_context(unsigned limit) const;
+    bool has_context(std::uint8_t id) const;
     const std::string& class_name() const noexcept { return class_name_; }
     const std::string& protocol() const noexcept { return caps_.protocol; }
     bool listening() const noexcept { return listen_; }

@@ -57,7 +57,12 @@ Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id) {
     }
     auto engine = cls.domain().open_context(id, *context);
     if (!engine) {
-        return std::move(engine).error();
+        Error error = std::move(engine).error();
+        if (error.status == Status::addrinuse && id >= cls.info().max_contexts) {
+            error.message +=
+                ": set max_contexts of na_init_info, for which ports are taken when a class opens";
+        }
+        return error;
     }
     {
         const std::lock_guard guard(context->lock_);  // others may know of the context already

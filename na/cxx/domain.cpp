@@ -63,6 +63,10 @@ Result<void> Domain::close() {
     if (!state_) {
         return {};
     }
+    if (state_->cls->inherited()) {
+        state_.leave();
+        return {};
+    }
     if (const auto can = state_->cls->closable(); !can) {
         return can.error();
     }

@@ -184,7 +184,7 @@ void release(Multi& op) noexcept {
 
 void LeaveMulti::operator()(Multi* op) const noexcept {
     op->left.store(true, std::memory_order_release);
-    if (op->posted.load(std::memory_order_acquire)) {
+    if (op->posted.load(std::memory_order_acquire) && !op->context->domain->cls->inherited()) {
         op->context->core->cancel(*op->core);
     }
     release(*op);

@@ -38,7 +38,9 @@ bool add_to(const util::UniqueFd& set, int fd, std::uint32_t events, void* what)
 // --- life
 
 Engine::Engine(const Local& local, std::uint8_t id, plugin::Sink& sink, const Traits& traits)
-    : local_(local), id_(id), sink_(sink), traits_(traits) {}
+    : local_(local), id_(id), sink_(sink), traits_(traits) {
+    local_.context_opens(id);
+}
 
 Error Engine::open() {
     if (local_.no_block) {

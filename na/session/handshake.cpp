@@ -181,7 +181,7 @@ bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint
                                      static_cast<std::uint32_t>(largest[1])},
                      .window = local_.window,
                      .context = id_,
-                     .contexts = local_.contexts,
+                     .contexts = local_.announced(),
                      .identity = local_.address.identity()}
                     .write(std::span(bytes).subspan(Header::kSize));
     }

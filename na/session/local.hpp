@@ -4,6 +4,7 @@
 // on.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -37,8 +38,12 @@ struct Local {
     const bool listening;         // peers may be told to come here
     const std::uint8_t contexts;  // that the class may have
     const std::uint8_t reserved;  // those that it has places for from the beginning
-    const std::uint16_t window;   // messages per peer and lane that are kept; bounds their bytes
-    const std::size_t largest;    // message of either lane, header included
+    // What peers are told: ids from there on have never been anybody's, and what listens where they
+    // would be is somebody else.
+    std::uint8_t announced() const noexcept { return announced_.load(std::memory_order_relaxed); }
+    void context_opens(std::uint8_t id) const noexcept;
+    const std::uint16_t window;  // messages per peer and lane that are kept; bounds their bytes
+    const std::size_t largest;   // message of either lane, header included
     const Secret secret;
 
     // The Domain's to complete.
@@ -61,6 +66,9 @@ struct Local {
     // For Domain::connect and decode_peer. `ours`: whether the scheme (scheme_of()) is spoken here.
     Result<std::unique_ptr<plugin::Peer>> connect(std::string_view uri, bool ours) const;
     Result<std::unique_ptr<plugin::Peer>> decode_peer(std::span<const std::byte> identity) const;
+
+ private:
+    mutable std::atomic<std::uint8_t> announced_;
 };
 
 // The class is at the last ports there are.

@@ -195,28 +195,33 @@ Result<Choice> choose_one(const Provider& p, const plugin::OpenSpec& spec, int& 
     } else if (!spec.host.empty()) {
         hints->domain_attr->name = strndup(spec.host.data(), spec.host.size());
     }
-    if (spec.info.device_memory) {
-        hints->caps |= FI_HMEM;
-        hints->domain_attr->mr_mode |= FI_MR_HMEM;
-    }
+    // Programs ask for device memory wherever they run; where there is none the core says so, and
+    // refuses it when it is registered.
+    const auto ask_for_all = [&] {
+        c.info.reset();
+        if (spec.info.device_memory) {
+            hints->caps |= FI_HMEM;
+            hints->domain_attr->mr_mode |= FI_MR_HMEM;
+            c.info = ask_best(c, *hints, spec.info, rc);
+            c.device_memory = c.info != nullptr && (c.info->caps & FI_HMEM) != 0;
+        }
+        if (c.info == nullptr) {
+            hints->caps &= ~FI_HMEM;
+            hints->domain_attr->mr_mode &= ~FI_MR_HMEM;
+            c.info = ask_best(c, *hints, spec.info, rc);
+        }
+    };
     if (!spec.info.auth_key.empty()) {
         set_key(*hints, spec.info.auth_key);
     }
-    c.info = ask_best(c, *hints, spec.info, rc);
+    ask_for_all();
     if (!spec.info.auth_key.empty() &&
         (c.info == nullptr || c.info->domain_attr->auth_key_size == 0)) {
         // Most providers have none; services set one for those that do.
         NA_LOG_WARNING(cls, "ofi+{}: provider {} takes no such auth_key: it is ignored",
                        spec.protocol, p.fabric);
         set_key(*hints, {});
-        c.info = ask_best(c, *hints, spec.info, rc);
-    }
-    if (c.info == nullptr && spec.info.device_memory) {
-        // Programs ask for it wherever they run; the core says that there is none, and refuses it
-        // when it is registered.
-        hints->caps &= ~FI_HMEM;
-        hints->domain_attr->mr_mode &= ~FI_MR_HMEM;
-        c.info = ask_best(c, *hints, spec.info, rc);
+        ask_for_all();
     }
     if (c.info == nullptr) {
         int bare = 0;
@@ -228,7 +233,6 @@ Result<Choice> choose_one(const Provider& p, const plugin::OpenSpec& spec, int& 
                      fmt::format("ofi+{}: provider {} does not offer \"{}\" ({})", spec.protocol,
                                  p.fabric, spec.host, fi_strerror(-rc))};
     }
-    c.device_memory = (hints->caps & c.info->caps & FI_HMEM) != 0;
     return c;
 }
 

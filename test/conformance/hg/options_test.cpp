@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #include "conformance/hg/side.hpp"
+#include "mercury_bulk.h"
+#include "mercury_proc.h"
+#include "mercury_proc_bulk.h"
 #include "na.h"
 #include "support/until.hpp"
 
@@ -54,6 +57,92 @@ const char* protocol() {
 }  // namespace
 
 // Programs open one for each of their threads, and never mention it.
+namespace {
+
+// Fetches what the descriptor in the request names, from where the request came; answers its sum.
+struct Puller {
+    hg_class_t* cls = nullptr;
+    hg_handle_t handle = HG_HANDLE_NULL;
+    hg_addr_t from = HG_ADDR_NULL;
+    hg_bulk_t remote = HG_BULK_NULL;
+    hg_bulk_t local = HG_BULK_NULL;
+    std::vector<unsigned char> bytes;
+};
+hg_return_t on_pulled(const hg_cb_info* info) {
+    const std::unique_ptr<Puller> p(static_cast<Puller*>(info->arg));
+    std::uint64_t sum = info->ret == HG_SUCCESS ? 0 : UINT64_MAX;
+    for (const unsigned char byte : p->bytes) {
+        sum += byte;
+    }
+    HG_Bulk_free(p->local);
+    HG_Bulk_free(p->remote);
+    HG_Addr_free(p->cls, p->from);
+    const hg_return_t ret = HG_Respond(p->handle, nullptr, nullptr, &sum);
+    HG_Destroy(p->handle);
+    return ret;
+}
+hg_return_t on_pull(hg_handle_t handle) {
+    auto p = std::make_unique<Puller>();
+    p->handle = handle;
+    const hg_info* info = HG_Get_info(handle);
+    p->cls = info->hg_class;
+    if (HG_Get_input(handle, &p->remote) != HG_SUCCESS) {
+        return HG_FAULT;
+    }
+    HG_Bulk_ref_incr(p->remote);
+    HG_Free_input(handle, &p->remote);
+    HG_Addr_dup(info->hg_class, info->addr, &p->from);
+    hg_size_t size = HG_Bulk_get_size(p->remote);
+    p->bytes.resize(size);
+    void* data = p->bytes.data();
+    HG_Bulk_create(info->hg_class, 1, &data, &size, HG_BULK_WRITE_ONLY, &p->local);
+    Puller& it = *p;
+    return HG_Bulk_transfer(info->context, on_pulled, p.release(), HG_BULK_PULL, it.from, it.remote,
+                            0, it.local, 0, size, HG_OP_ID_IGNORE);
+}
+
+}  // namespace
+
+// Each is progressed alone.
+TEST_CASE("data is fetched from the context that a request came from") {
+    Side server;
+    Side client;
+    const Addr to(client, server.uri());
+    const hg_id_t pull =
+        HG_Register_name(server.cls(), "pull", hg_proc_hg_bulk_t, hg_proc_uint64_t, on_pull);
+    HG_Register_name(client.cls(), "pull", hg_proc_hg_bulk_t, hg_proc_uint64_t, nullptr);
+    hg_context_t* aside = HG_Context_create(client.cls());
+    REQUIRE(aside != nullptr);
+    const auto turn = [&] {
+        unsigned count = 0;
+        (void)HG_Progress(aside, 0);
+        (void)HG_Trigger(aside, 0, 16, &count);
+    };
+    std::vector<unsigned char> bytes(300'000, 3);
+    void* data = bytes.data();
+    hg_size_t size = bytes.size();
+    hg_bulk_t bulk = HG_BULK_NULL;
+    REQUIRE(HG_Bulk_create(client.cls(), 1, &data, &size, HG_BULK_READ_ONLY, &bulk) == HG_SUCCESS);
+    hg_handle_t handle = HG_HANDLE_NULL;
+    REQUIRE(HG_Create(aside, to, pull, &handle) == HG_SUCCESS);
+    bool done = false;
+    REQUIRE(HG_Forward(
+                handle,
+                [](const hg_cb_info* info) {
+                    *static_cast<bool*>(info->arg) = true;
+                    return info->ret;
+                },
+                &done, &bulk) == HG_SUCCESS);
+    REQUIRE(support::until([&] { return done; }, turn, [&] { server.pump(); }));
+    std::uint64_t sum = 0;
+    REQUIRE(HG_Get_output(handle, &sum) == HG_SUCCESS);
+    CHECK(sum == 900'000);
+    CHECK(HG_Free_output(handle, &sum) == HG_SUCCESS);
+    CHECK(HG_Destroy(handle) == HG_SUCCESS);
+    CHECK(HG_Bulk_free(bulk) == HG_SUCCESS);
+    CHECK(HG_Context_destroy(aside) == HG_SUCCESS);
+}
+
 TEST_CASE("contexts that a class has not asked for call, serve and move data") {
     Side server;
     Side client;

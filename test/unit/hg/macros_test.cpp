@@ -150,7 +150,9 @@ hg_return_t hg_proc_lent_t(hg_proc_t proc, void* data) {
     }
     return size > lent->size ? HG_NOMEM : hg_proc_raw(proc, lent->data, size);
 }
-MERCURY_GEN_PROC(into_t, ((hg_string_t)(name))((lent_t)(lent))((inner_t)(inner))((int32_t)(last)))
+MERCURY_GEN_PROC(nested_t, ((hg_string_t)(label))((lent_t)(lent)))
+MERCURY_GEN_PROC(into_t, ((hg_string_t)(name))((lent_t)(lent))((inner_t)(inner))(
+                             (nested_t)(nested))((int32_t)(last)))
 
 }  // namespace
 
@@ -158,23 +160,25 @@ TEST_CASE("what a proc written by hand has filled in is not freed where a later 
           "[proc][macros]") {
     char data[] = "0123";
     char label[] = "label";
-    const into_t sent{label, {4, data}, {1, label, {2, 3}}, 4};
+    const into_t sent{label, {4, data}, {1, label, {2, 3}}, {label, {4, data}}, 4};
     const auto bytes = encode(hg_proc_into_t, sent);
     REQUIRE_FALSE(bytes.empty());
     freed_by_hand = 0;
     for (std::size_t size = 0; size < bytes.size(); ++size) {
         char room[4] = {};
-        into_t received{nullptr, {sizeof room, room}, {}, 0};
+        into_t received{nullptr, {sizeof room, room}, {}, {nullptr, {sizeof room, room}}, 0};
         CHECK(decode(hg_proc_into_t,
                      {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)},
                      &received) == HG_OVERFLOW);
         CHECK(received.name == nullptr);  // gone again, like that of the inner structure
         CHECK(received.inner.label == nullptr);
+        CHECK(received.nested.label == nullptr);
+        CHECK(received.nested.lent.data == room);
         CHECK(received.lent.data == room);
     }
     CHECK(freed_by_hand == 0);
     char room[4] = {};
-    into_t received{nullptr, {3, room}, {}, 0};
+    into_t received{nullptr, {3, room}, {}, {nullptr, {4, room}}, 0};
     CHECK(decode(hg_proc_into_t, bytes, &received) == HG_NOMEM);
     CHECK(freed_by_hand == 0);
 }
