@@ -103,6 +103,24 @@ hg_return_t on_pull(hg_handle_t handle) {
 
 }  // namespace
 
+TEST_CASE("contexts that were asked for come before others") {
+    Side::Settings three;
+    three.init.na_init_info.max_contexts = 3;
+    Side side(three);
+    std::vector<hg_context_t*> contexts;
+    for (const std::uint8_t id : {2, 1}) {
+        contexts.push_back(HG_Context_create(side.cls()));
+        REQUIRE(contexts.back() != nullptr);
+        CHECK(HG_Context_get_id(contexts.back()) == id);
+    }
+    contexts.push_back(HG_Context_create(side.cls()));
+    REQUIRE(contexts.back() != nullptr);
+    CHECK(HG_Context_get_id(contexts.back()) >= 3);
+    for (hg_context_t* context : contexts) {
+        CHECK(HG_Context_destroy(context) == HG_SUCCESS);
+    }
+}
+
 // Each is progressed alone.
 TEST_CASE("data is fetched from the context that a request came from") {
     Side server;
@@ -110,7 +128,8 @@ TEST_CASE("data is fetched from the context that a request came from") {
     const Addr to(client, server.uri());
     const hg_id_t pull =
         HG_Register_name(server.cls(), "pull", hg_proc_hg_bulk_t, hg_proc_uint64_t, on_pull);
-    HG_Register_name(client.cls(), "pull", hg_proc_hg_bulk_t, hg_proc_uint64_t, nullptr);
+    REQUIRE(HG_Register_name(client.cls(), "pull", hg_proc_hg_bulk_t, hg_proc_uint64_t, nullptr) ==
+            pull);
     hg_context_t* aside = HG_Context_create(client.cls());
     REQUIRE(aside != nullptr);
     const auto turn = [&] {

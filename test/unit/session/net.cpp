@@ -139,6 +139,7 @@ na::plugin::OpenSpec spec_of(const na::InitInfo& info) {
     na::plugin::OpenSpec spec;
     spec.protocol = "mem";
     spec.info = info;
+    spec.contexts = 8;  // as the core has it
     return spec;
 }
 

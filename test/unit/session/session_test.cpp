@@ -75,6 +75,22 @@ TEST_CASE("contexts have sessions of their own") {
     CHECK(a.post(op, b0, "two").status == Status::hostunreach);
 }
 
+TEST_CASE("a context that nobody was told of makes itself known") {
+    Net net;
+    Node a(net, 1000), first(net, 2000), late(net, 2000, 3);
+    TestOp op;
+    REQUIRE(a.send(op, first, "x"));
+    REQUIRE(settle([&] { return first.messages.size() == 1; }, a, first));
+    // Who listens where it would be may be somebody else.
+    op.op.target_id = 3;
+    CHECK(a.post(op, first, "y").status == Status::hostunreach);
+    TestOp its;
+    REQUIRE(late.send(its, a, "here"));
+    REQUIRE(settle([&] { return a.messages.size() == 1; }, a, late));
+    REQUIRE(a.send(op, late, "y"));
+    REQUIRE(settle([&] { return late.messages.size() == 1; }, a, late));
+}
+
 TEST_CASE("who greet each other at once have one session") {
     for (const bool larger_first : {false, true}) {
         Net net;
