@@ -108,7 +108,7 @@ TEST_CASE("contexts that were asked for come before others") {
     three.init.na_init_info.max_contexts = 3;
     Side side(three);
     std::vector<hg_context_t*> contexts;
-    for (const std::uint8_t id : {2, 1}) {
+    for (const int id : {2, 1}) {
         contexts.push_back(HG_Context_create(side.cls()));
         REQUIRE(contexts.back() != nullptr);
         CHECK(HG_Context_get_id(contexts.back()) == id);
