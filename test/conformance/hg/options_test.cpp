@@ -86,11 +86,13 @@ hg_return_t on_pull(hg_handle_t handle) {
     p->handle = handle;
     const hg_info* info = HG_Get_info(handle);
     p->cls = info->hg_class;
-    if (HG_Get_input(handle, &p->remote) != HG_SUCCESS) {
+    hg_bulk_t in = HG_BULK_NULL;
+    if (HG_Get_input(handle, &in) != HG_SUCCESS) {
         return HG_FAULT;
     }
-    HG_Bulk_ref_incr(p->remote);
-    HG_Free_input(handle, &p->remote);
+    p->remote = in;
+    HG_Bulk_ref_incr(in);
+    HG_Free_input(handle, &in);
     HG_Addr_dup(info->hg_class, info->addr, &p->from);
     hg_size_t size = HG_Bulk_get_size(p->remote);
     p->bytes.resize(size);
