@@ -99,7 +99,7 @@ HG_PUBLIC hg_class_t* HG_Init_opt2(const char* na_info_string, uint8_t na_listen
 
 /* Closes a class: registered data and class data are released with their callbacks.
  * NULL: HG_SUCCESS. HG_BUSY: contexts, addresses or bulk handles of it remain; the class stays as
- * it was. */
+ * it was. In a child of fork() a class of the parent's is left as it is (HG_SUCCESS). */
 HG_PUBLIC hg_return_t HG_Finalize(hg_class_t* hg_class);
 
 /* Removes what processes that died left behind on this machine. What belongs to living processes

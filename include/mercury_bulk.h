@@ -111,8 +111,8 @@ HG_PUBLIC hg_return_t HG_Bulk_deserialize(hg_class_t* hg_class, hg_bulk_t* handl
 /* Moves `size` bytes between [origin_offset, ...) of the origin's memory and [local_offset, ...) of
  * local memory: HG_BULK_PULL reads the origin's, HG_BULK_PUSH writes it. origin_addr is where the
  * origin's memory is; where it is that of a request (HG_Get_info, or a duplicate of that), the
- * context that the request came from is addressed, else context 0. Segment boundaries need not match. After
- * HG_SUCCESS `callback` (may be NULL) runs exactly once (HG_CB_BULK), always from HG_Trigger; `ret`
+ * context that the request came from is addressed, else context 0. Segment boundaries need not
+ * match. After HG_SUCCESS `callback` (may be NULL) runs exactly once (HG_CB_BULK), always from HG_Trigger; `ret`
  * is HG_SUCCESS (the data is in place), HG_CANCELED, or the first error (HG_HOSTUNREACH: the peer
  * cannot be reached or died). *op_id gets the transfer for HG_Bulk_cancel; op_id may be NULL or
  * HG_OP_ID_IGNORE. size 0 succeeds without traffic. After another code the callback never runs:

@@ -144,7 +144,8 @@ class Engine {
         return *this;
     }
     // shutdown() with EngineOptions::drain. Not in what the engine runs: that would wait for
-    // itself, and ends the program with a word to the log.
+    // itself, and ends the program with a word to the log. In a child of fork() an engine of the
+    // parent's is left as it is.
     ~Engine();
 
     // Ends the engine: no request and no call is accepted any more; calls and handlers in flight

@@ -87,16 +87,17 @@ TEST_CASE("options come in the layout of their version", "[open]") {
     };
     const auto* as_now = reinterpret_cast<const na_init_info*>(&old);
     // Who asks for none may have a few, as far as there is room.
-    CHECK(contexts(NA_Initialize(info, false)) <= 8);
-    CHECK(contexts(NA_Initialize_opt(info, false, nullptr)) <= 8);
+    const auto a_few = [](std::size_t n) { return n >= 1 && n <= 8; };
+    CHECK(a_few(contexts(NA_Initialize(info, false))));
+    CHECK(a_few(contexts(NA_Initialize_opt(info, false, nullptr))));
     CHECK(contexts(NA_Initialize_opt(info, false, as_now)) == 10);
     CHECK(contexts(NA_Initialize_opt2(info, false, NA_VERSION(4, 0), as_now)) == 10);
     CHECK(contexts(NA_Initialize_opt2(info, false, NA_VERSION(4, 99), as_now)) == 10);
     CHECK(contexts(NA_Initialize_opt2(info, false, NA_VERSION(5, 0), &now)) == 12);
     CHECK(contexts(NA_Initialize_opt2(info, false, NA_VERSION(77, 1), &now)) == 12);
-    CHECK(contexts(NA_Initialize_opt2(info, false, 0, nullptr)) <= 8);
+    CHECK(a_few(contexts(NA_Initialize_opt2(info, false, 0, nullptr))));
     now.max_contexts = 0;  // counts as 1
-    CHECK(contexts(NA_Initialize_opt2(info, false, NA_VERSION(5, 0), &now)) <= 8);
+    CHECK(a_few(contexts(NA_Initialize_opt2(info, false, NA_VERSION(5, 0), &now))));
     const Quiet quiet;
     CHECK(NA_Initialize_opt2(info, false, 0, &now) == nullptr);
 }
