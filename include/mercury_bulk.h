@@ -112,13 +112,14 @@ HG_PUBLIC hg_return_t HG_Bulk_deserialize(hg_class_t* hg_class, hg_bulk_t* handl
  * local memory: HG_BULK_PULL reads the origin's, HG_BULK_PUSH writes it. origin_addr is where the
  * origin's memory is; where it is that of a request (HG_Get_info, or a duplicate of that), the
  * context that the request came from is addressed, else context 0. Segment boundaries need not
- * match. After HG_SUCCESS `callback` (may be NULL) runs exactly once (HG_CB_BULK), always from HG_Trigger; `ret`
- * is HG_SUCCESS (the data is in place), HG_CANCELED, or the first error (HG_HOSTUNREACH: the peer
- * cannot be reached or died). *op_id gets the transfer for HG_Bulk_cancel; op_id may be NULL or
- * HG_OP_ID_IGNORE. size 0 succeeds without traffic. After another code the callback never runs:
- * HG_INVALID_ARG: past the end of either; origin_addr HG_ADDR_NULL; a bound origin; descriptors of
- * another class; a local descriptor that is remote. HG_PERMISSION: PULL needs an origin that may be
- * read and local memory that may be written, PUSH the opposite. Any code of the transport. */
+ * match. After HG_SUCCESS `callback` (may be NULL) runs exactly once (HG_CB_BULK), always from
+ * HG_Trigger; `ret` is HG_SUCCESS (the data is in place), HG_CANCELED, or the first error
+ * (HG_HOSTUNREACH: the peer cannot be reached or died). *op_id gets the transfer for
+ * HG_Bulk_cancel; op_id may be NULL or HG_OP_ID_IGNORE. size 0 succeeds without traffic. After
+ * another code the callback never runs: HG_INVALID_ARG: past the end of either; origin_addr
+ * HG_ADDR_NULL; a bound origin; descriptors of another class; a local descriptor that is remote.
+ * HG_PERMISSION: PULL needs an origin that may be read and local memory that may be written, PUSH
+ * the opposite. Any code of the transport. */
 HG_PUBLIC hg_return_t HG_Bulk_transfer(hg_context_t* context, hg_cb_t callback, void* arg,
                                        hg_bulk_op_t op, hg_addr_t origin_addr,
                                        hg_bulk_t origin_handle, hg_size_t origin_offset,
