@@ -12,6 +12,8 @@ namespace perf {
 namespace {
 
 constexpr unsigned kTimeoutMs = 100;
+// A server that nothing comes to: it is stopped by a message, or by a signal, which may be late.
+constexpr unsigned kServerTimeoutMs = 1000;
 constexpr std::uint64_t kShowEveryNs = 100'000'000;
 
 // The lanes that a thread drives. With fewer lanes than threads several threads share one.
@@ -28,9 +30,9 @@ std::vector<Lane*> lanes_of(const Lanes& lanes, unsigned thread, unsigned thread
 }
 
 // One round over a thread's lanes.
-void turn_all(const std::vector<Lane*>& lanes, bool busy) {
+void turn_all(const std::vector<Lane*>& lanes, bool busy, unsigned timeout_ms) {
     if (lanes.size() == 1) {
-        lanes.front()->turn(busy ? 0 : kTimeoutMs);
+        lanes.front()->turn(busy ? 0 : timeout_ms);
         return;
     }
     bool any = false;
@@ -47,7 +49,7 @@ void turn_all(const std::vector<Lane*>& lanes, bool busy) {
         }
         fds.push_back({lane->descriptor(), POLLIN, 0});
     }
-    poll(fds.data(), fds.size(), static_cast<int>(kTimeoutMs));
+    poll(fds.data(), fds.size(), static_cast<int>(timeout_ms));
 }
 
 template <typename Function>
@@ -129,7 +131,7 @@ void Run::drive(unsigned thread, Blocks* blocks) {
     }
     unsigned turns = 0;
     while (in_flight_.load(std::memory_order_acquire) != SIZE_MAX) {
-        turn_all(mine, driving_.busy);
+        turn_all(mine, driving_.busy, kTimeoutMs);
         if (blocks != nullptr && ++turns % 16 == 0) {
             blocks->tick(*this);
         }
@@ -176,7 +178,7 @@ void serve(const Lanes& lanes, const Driving& driving, const std::atomic<bool>& 
     on_threads(driving, [&](unsigned i) {
         const std::vector<Lane*> mine = lanes_of(lanes, i, driving.threads);
         while (!stop.load(std::memory_order_relaxed)) {
-            turn_all(mine, driving.busy);
+            turn_all(mine, driving.busy, kServerTimeoutMs);
         }
     });
 }
