@@ -85,6 +85,9 @@ bool Address::unref() noexcept {
     if (before == 1) {
         clear();
         Class& cls = *cls_;
+        if (cls.inherited()) [[unlikely]] {
+            return true;  // another thread may have had the lock when the parent forked
+        }
         {
             const std::lock_guard guard(cls.address_mutex_);
             next_ = std::exchange(cls.free_addresses_, this);

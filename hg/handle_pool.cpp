@@ -88,7 +88,13 @@ void HandlePool::set_create(const Class::HandleCreate& create) noexcept {
 }
 
 void HandlePool::give(Handle& handle) noexcept {
-    const std::lock_guard guard(lock_);
+    if (!lock_.try_lock()) [[unlikely]] {
+        if (context_.cls().inherited()) {
+            return;  // who had the lock when the parent forked does not exist here
+        }
+        lock_.lock();
+    }
+    const std::lock_guard guard(lock_, std::adopt_lock);
     put(handle);
 }
 

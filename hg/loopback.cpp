@@ -50,6 +50,7 @@ Status Loopback::forward(Handle& origin, std::size_t payload, Block* beyond,
     t.info_.addr = &t.source_;
     t.source_.set(context.cls().net().self(),
                   context.cls().sm() == nullptr ? na::AddressRef{} : context.cls().sm()->self());
+    t.source_.set_context(context.id());
     const std::size_t at = t.port_->input_at();
     std::memcpy(t.kit_->input + at, origin.kit_->input + at, payload);
     Handle::take_payload(t.input_, t.call_.input, t.kit_->input + at, payload);

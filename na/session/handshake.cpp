@@ -122,7 +122,8 @@ void Engine::end_operations(Link& link, Status why) {
     }
 }
 
-// The peer died, or lost its memory of us. Everything towards it ends.
+// The peer died, or lost its memory of us, or closed this context of several. Everything towards it
+// ends.
 void Engine::lost(Link& link, Status why) {
     ++stats_.lost;
     NA_LOG_INFO(addr, "the session with {} ended", link.address.text());
@@ -134,12 +135,17 @@ void Engine::lost(Link& link, Status why) {
     link.doomed = false;
     link.parting = false;
     link.audited = false;
-    if (link.peer != nullptr && !was_up && other_link_up(link)) {
-        // Not the peer is gone, this context of it never was there: what is posted to it fails for
-        // a while.
-        link.absent_until = now_ns() + kAbsent;
-    } else if (link.peer != nullptr) {
-        sink_.peer_lost(*link.peer, why);
+    if (link.peer != nullptr) {
+        const bool others = other_link_up(link);
+        if (!others) {
+            sink_.peer_lost(*link.peer, why);
+        } else if (was_up) {
+            sink_.context_lost(*link.peer, link.target, why);
+        } else {
+            // Not the peer is gone, this context of it never was there: what is posted to it fails
+            // for a while.
+            link.absent_until = now_ns() + kAbsent;
+        }
         if (std::exchange(link.holds_source, false)) {
             sink_.release(*link.peer);
         }

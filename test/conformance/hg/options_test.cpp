@@ -221,6 +221,52 @@ TEST_CASE("contexts that a class has not asked for call, serve and move data") {
     CHECK(HG_Context_destroy(aside) == HG_SUCCESS);
 }
 
+// Of another context of the same client: it has a connection of its own.
+TEST_CASE("a context that closes ends no call of its siblings") {
+    Side server;
+    Side client;
+    const Addr to_server(client, server.uri());
+    const Addr to_client(server, client.uri());
+    hg_context_t* aside = HG_Context_create(client.cls());
+    REQUIRE(aside != nullptr);
+    const auto turn = [&] {
+        unsigned count = 0;
+        (void)HG_Progress(aside, 0);
+        (void)HG_Trigger(aside, 0, 16, &count);
+    };
+    hg_handle_t handle = HG_HANDLE_NULL;
+    REQUIRE(HG_Create(aside, to_server, client.empty, &handle) == HG_SUCCESS);
+    bool done = false;
+    REQUIRE(HG_Forward(
+                handle,
+                [](const hg_cb_info* info) {
+                    *static_cast<bool*>(info->arg) = true;
+                    return info->ret;
+                },
+                &done, nullptr) == HG_SUCCESS);
+    REQUIRE(support::until([&] { return done; }, turn, [&] { server.pump(); }));
+    CHECK(HG_Destroy(handle) == HG_SUCCESS);
+    Call call(server, to_client, server.hold);
+    REQUIRE(call.forward(3) == HG_SUCCESS);
+    REQUIRE(support::until([&] { return !client.held().empty(); }, [&] { client.pump(); }, turn,
+                           [&] { server.pump(); }));
+    CHECK(HG_Context_destroy(aside) == HG_SUCCESS);
+    // What that says to the server has come when a later call is answered.
+    Call later(server, to_client, server.empty);
+    REQUIRE(later.forward() == HG_SUCCESS);
+    REQUIRE(support::until([&] { return later.done(); }, [&] { client.pump(); },
+                           [&] { server.pump(); }));
+    CHECK_FALSE(call.done());
+    Blob out = blob(4, 100);
+    hg_handle_t held = client.held().front();
+    client.held().clear();
+    REQUIRE(HG_Respond(held, nullptr, nullptr, &out) == HG_SUCCESS);
+    CHECK(HG_Destroy(held) == HG_SUCCESS);
+    REQUIRE(support::until([&] { return call.done(); }, [&] { client.pump(); },
+                           [&] { server.pump(); }));
+    CHECK(call.ret() == HG_SUCCESS);
+}
+
 TEST_CASE("of an older init struct nothing is read that is not there") {
     constexpr std::size_t k22 = offsetof(struct hg_init_info, no_multi_recv);
     constexpr std::size_t k23 = offsetof(struct hg_init_info, traffic_class);
