@@ -87,12 +87,21 @@ void HandlePool::set_create(const Class::HandleCreate& create) noexcept {
     create_ = create;
 }
 
-void HandlePool::give(Handle& handle) noexcept {
+// False: in a child of fork(), where whoever had the lock does not exist. What was to be kept is
+// left.
+inline bool HandlePool::lock_here() noexcept {
     if (!lock_.try_lock()) [[unlikely]] {
         if (context_.cls().inherited()) {
-            return;  // who had the lock when the parent forked does not exist here
+            return false;
         }
         lock_.lock();
+    }
+    return true;
+}
+
+void HandlePool::give(Handle& handle) noexcept {
+    if (!lock_here()) [[unlikely]] {
+        return;
     }
     const std::lock_guard guard(lock_, std::adopt_lock);
     put(handle);
@@ -124,7 +133,10 @@ Handle& HandlePool::Queue::pop() noexcept {
 }
 
 void HandlePool::set_aside(Handle& handle) noexcept {
-    const std::lock_guard guard(lock_);
+    if (!lock_here()) [[unlikely]] {
+        return;
+    }
+    const std::lock_guard guard(lock_, std::adopt_lock);
     handle.stage_.store(Handle::Stage::free, std::memory_order_release);
     aside_.push(handle);
     if (aside_.count > most_aside_) {

@@ -48,6 +48,7 @@ class HandlePool {
  private:
     Handle* make(Port& port);
     bool show(Handle& handle, const Class::HandleCreate& create, na::Status* refused);
+    bool lock_here() noexcept;
     void put(Handle& handle) noexcept;
     struct Queue {  // first in, first out
         Handle* oldest = nullptr;

@@ -3,10 +3,13 @@
 // left over.
 #include <catch2/catch.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <memory>
 #include <thread>
+
+#include <unistd.h>
 
 #include "conformance/hg/side.hpp"
 #include "mercury_bulk.h"
@@ -67,9 +70,46 @@ TEST_CASE("a child that closes what it has inherited takes nothing from its pare
     Addr to(other, pair.b.uri());
     Call hello(other, to, other.empty);
     REQUIRE(hello.forward() == HG_SUCCESS);
-    REQUIRE(support::until([&] { return hello.done(); }, [&] { other.pump(); },
-                           [&] { pair.pump(); }));
+    REQUIRE(
+        support::until([&] { return hello.done(); }, [&] { other.pump(); }, [&] { pair.pump(); }));
     CHECK(hello.ret() == HG_SUCCESS);
+}
+
+// Whoever had a lock when the process was copied does not exist in the copy.
+TEST_CASE("a child that closes what it has inherited waits for no thread of its parent") {
+    Pair pair;
+    Call call(pair.a, pair.to_b, pair.a.echo);
+    std::atomic<bool> stop{false};
+    std::thread addresses([&] {
+        while (!stop) {
+            hg_addr_t self = HG_ADDR_NULL;
+            HG_Addr_self(pair.a.cls(), &self);
+            HG_Addr_free(pair.a.cls(), self);
+        }
+    });
+    std::thread handles([&] {
+        while (!stop) {
+            hg_handle_t handle = HG_HANDLE_NULL;
+            HG_Create(pair.a.context(), pair.to_b, pair.a.empty, &handle);
+            HG_Destroy(handle);
+        }
+    });
+    int failures = 0;
+    for (int i = 0; i < 60 && failures == 0; ++i) {
+        failures = support::in_child([&] {
+            ::alarm(10);
+            return HG_Destroy(call.handle()) == HG_SUCCESS &&
+                           HG_Addr_free(pair.a.cls(), pair.to_b) == HG_SUCCESS &&
+                           HG_Context_destroy(pair.a.context()) == HG_SUCCESS &&
+                           HG_Finalize(pair.a.cls()) == HG_SUCCESS
+                       ? 0
+                       : 1;
+        });
+    }
+    stop = true;
+    addresses.join();
+    handles.join();
+    CHECK(failures == 0);
 }
 
 TEST_CASE("calls in flight when their context is destroyed end with a code") {

@@ -103,6 +103,72 @@ hg_return_t on_pull(hg_handle_t handle) {
                             0, it.local, 0, size, HG_OP_ID_IGNORE);
 }
 
+// A further context of a side, which nobody else progresses.
+class Aside {
+ public:
+    explicit Aside(Side& side) : context_(HG_Context_create(side.cls())) {
+        REQUIRE(context_ != nullptr);
+    }
+    ~Aside() { close(); }
+    Aside(const Aside&) = delete;
+    Aside& operator=(const Aside&) = delete;
+    std::uint8_t id() const { return HG_Context_get_id(context_); }
+    void pump() {
+        unsigned count = 0;
+        (void)HG_Progress(context_, 0);
+        (void)HG_Trigger(context_, 0, 16, &count);
+    }
+    std::uint8_t target = 0;  // of calls
+    // Answers the handle when its callback has run; `others` make progress, too.
+    template <typename... Others>
+    hg_handle_t call(hg_addr_t to, hg_id_t id, void* in, Others&&... others) {
+        hg_handle_t handle = HG_HANDLE_NULL;
+        REQUIRE(HG_Create(context_, to, id, &handle) == HG_SUCCESS);
+        REQUIRE(HG_Set_target_id(handle, target) == HG_SUCCESS);
+        hg_return_t ret = HG_RETURN_MAX;
+        REQUIRE(HG_Forward(
+                    handle,
+                    [](const hg_cb_info* info) {
+                        *static_cast<hg_return_t*>(info->arg) = info->ret;
+                        return HG_SUCCESS;
+                    },
+                    &ret, in) == HG_SUCCESS);
+        REQUIRE(support::until([&] { return ret != HG_RETURN_MAX; }, [&] { pump(); }, others...));
+        CHECK(ret == HG_SUCCESS);
+        return handle;
+    }
+    void close() {
+        if (context_ != nullptr) {
+            CHECK(HG_Context_destroy(context_) == HG_SUCCESS);
+            context_ = nullptr;
+        }
+    }
+
+ private:
+    hg_context_t* context_;
+};
+
+hg_id_t add_pull(Side& side, hg_rpc_cb_t handler) {
+    return HG_Register_name(side.cls(), "pull", hg_proc_hg_bulk_t, hg_proc_uint64_t, handler);
+}
+
+// What `aside` hands out is fetched from there.
+template <typename... Others>
+void check_pull(Side& side, Aside& aside, hg_addr_t to, hg_id_t pull, Others&&... others) {
+    std::vector<unsigned char> bytes(300'000, 3);
+    void* data = bytes.data();
+    hg_size_t size = bytes.size();
+    hg_bulk_t bulk = HG_BULK_NULL;
+    REQUIRE(HG_Bulk_create(side.cls(), 1, &data, &size, HG_BULK_READ_ONLY, &bulk) == HG_SUCCESS);
+    hg_handle_t handle = aside.call(to, pull, &bulk, others...);
+    std::uint64_t sum = 0;
+    CHECK(HG_Get_output(handle, &sum) == HG_SUCCESS);
+    CHECK(sum == 900'000);
+    CHECK(HG_Free_output(handle, &sum) == HG_SUCCESS);
+    CHECK(HG_Destroy(handle) == HG_SUCCESS);
+    CHECK(HG_Bulk_free(bulk) == HG_SUCCESS);
+}
+
 }  // namespace
 
 TEST_CASE("contexts that were asked for come before others") {
@@ -128,40 +194,20 @@ TEST_CASE("data is fetched from the context that a request came from") {
     Side server;
     Side client;
     const Addr to(client, server.uri());
-    const hg_id_t pull =
-        HG_Register_name(server.cls(), "pull", hg_proc_hg_bulk_t, hg_proc_uint64_t, on_pull);
-    REQUIRE(HG_Register_name(client.cls(), "pull", hg_proc_hg_bulk_t, hg_proc_uint64_t, nullptr) ==
-            pull);
-    hg_context_t* aside = HG_Context_create(client.cls());
-    REQUIRE(aside != nullptr);
-    const auto turn = [&] {
-        unsigned count = 0;
-        (void)HG_Progress(aside, 0);
-        (void)HG_Trigger(aside, 0, 16, &count);
-    };
-    std::vector<unsigned char> bytes(300'000, 3);
-    void* data = bytes.data();
-    hg_size_t size = bytes.size();
-    hg_bulk_t bulk = HG_BULK_NULL;
-    REQUIRE(HG_Bulk_create(client.cls(), 1, &data, &size, HG_BULK_READ_ONLY, &bulk) == HG_SUCCESS);
-    hg_handle_t handle = HG_HANDLE_NULL;
-    REQUIRE(HG_Create(aside, to, pull, &handle) == HG_SUCCESS);
-    bool done = false;
-    REQUIRE(HG_Forward(
-                handle,
-                [](const hg_cb_info* info) {
-                    *static_cast<bool*>(info->arg) = true;
-                    return info->ret;
-                },
-                &done, &bulk) == HG_SUCCESS);
-    REQUIRE(support::until([&] { return done; }, turn, [&] { server.pump(); }));
-    std::uint64_t sum = 0;
-    REQUIRE(HG_Get_output(handle, &sum) == HG_SUCCESS);
-    CHECK(sum == 900'000);
-    CHECK(HG_Free_output(handle, &sum) == HG_SUCCESS);
-    CHECK(HG_Destroy(handle) == HG_SUCCESS);
-    CHECK(HG_Bulk_free(bulk) == HG_SUCCESS);
-    CHECK(HG_Context_destroy(aside) == HG_SUCCESS);
+    const hg_id_t pull = add_pull(server, on_pull);
+    REQUIRE(add_pull(client, nullptr) == pull);
+    Aside aside(client);
+    check_pull(client, aside, to, pull, [&] { server.pump(); });
+}
+
+// Nobody progresses context 0.
+TEST_CASE("data is fetched from the context that a request to oneself came from") {
+    Side side;
+    const hg_id_t pull = add_pull(side, on_pull);
+    const Addr self(side, side.uri());
+    Aside aside(side);
+    aside.target = aside.id();
+    check_pull(side, aside, self, pull);
 }
 
 TEST_CASE("contexts that a class has not asked for call, serve and move data") {
@@ -221,49 +267,37 @@ TEST_CASE("contexts that a class has not asked for call, serve and move data") {
     CHECK(HG_Context_destroy(aside) == HG_SUCCESS);
 }
 
-// Of another context of the same client: it has a connection of its own.
 TEST_CASE("a context that closes ends no call of its siblings") {
     Side server;
     Side client;
     const Addr to_server(client, server.uri());
     const Addr to_client(server, client.uri());
-    hg_context_t* aside = HG_Context_create(client.cls());
-    REQUIRE(aside != nullptr);
-    const auto turn = [&] {
-        unsigned count = 0;
-        (void)HG_Progress(aside, 0);
-        (void)HG_Trigger(aside, 0, 16, &count);
+    const auto pump = [&] {
+        client.pump();
+        server.pump();
     };
-    hg_handle_t handle = HG_HANDLE_NULL;
-    REQUIRE(HG_Create(aside, to_server, client.empty, &handle) == HG_SUCCESS);
-    bool done = false;
-    REQUIRE(HG_Forward(
-                handle,
-                [](const hg_cb_info* info) {
-                    *static_cast<bool*>(info->arg) = true;
-                    return info->ret;
-                },
-                &done, nullptr) == HG_SUCCESS);
-    REQUIRE(support::until([&] { return done; }, turn, [&] { server.pump(); }));
-    CHECK(HG_Destroy(handle) == HG_SUCCESS);
     Call call(server, to_client, server.hold);
-    REQUIRE(call.forward(3) == HG_SUCCESS);
-    REQUIRE(support::until([&] { return !client.held().empty(); }, [&] { client.pump(); }, turn,
-                           [&] { server.pump(); }));
-    CHECK(HG_Context_destroy(aside) == HG_SUCCESS);
-    // What that says to the server has come when a later call is answered.
-    Call later(server, to_client, server.empty);
-    REQUIRE(later.forward() == HG_SUCCESS);
-    REQUIRE(support::until([&] { return later.done(); }, [&] { client.pump(); },
-                           [&] { server.pump(); }));
+    {
+        Aside aside(client);
+        CHECK(HG_Destroy(aside.call(to_server, client.empty, nullptr, pump)) == HG_SUCCESS);
+        REQUIRE(call.forward(3) == HG_SUCCESS);
+        REQUIRE(support::until([&] { return !client.held().empty(); }, pump));
+        const std::uint8_t id = aside.id();
+        aside.close();
+        // When this has ended the server knows that the context has.
+        Call gone(server, to_client, server.empty);
+        REQUIRE(HG_Set_target_id(gone.handle(), id) == HG_SUCCESS);
+        if (gone.forward() == HG_SUCCESS) {
+            REQUIRE(support::until([&] { return gone.done(); }, pump));
+        }
+    }
     CHECK_FALSE(call.done());
     Blob out = blob(4, 100);
     hg_handle_t held = client.held().front();
     client.held().clear();
     REQUIRE(HG_Respond(held, nullptr, nullptr, &out) == HG_SUCCESS);
     CHECK(HG_Destroy(held) == HG_SUCCESS);
-    REQUIRE(support::until([&] { return call.done(); }, [&] { client.pump(); },
-                           [&] { server.pump(); }));
+    REQUIRE(support::until([&] { return call.done(); }, pump));
     CHECK(call.ret() == HG_SUCCESS);
 }
 
