@@ -165,6 +165,10 @@ class Connection {
     };
     std::unordered_map<std::uint64_t, Mapped> mapped[2];  // [writable], by allocation
     std::vector<std::uint64_t> granted;  // allocations of ours that the peer mapped
+    std::uint32_t asked = 0;             // requests of ours that are not answered yet
+    std::vector<MapMessage> unsent;      // requests of the peer whose answers found no room
+    bool bye_unsent = false;             // nor did the goodbye
+    bool full = false;                   // the socket is watched for room, too
 
  private:
     enum class Step : std::uint8_t { taken, later, bad };

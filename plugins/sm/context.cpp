@@ -132,6 +132,7 @@ void Context::stats(std::vector<plugin::Stat>& out) const {
         {"sm_refused", stats_.refused},
         {"sm_lost", stats_.lost},
         {"sm_connections", connections_},
+        {"sm_replies_waiting", stats_.replies_waiting},
     };
     out.insert(out.end(), std::begin(list), std::end(list));
 }

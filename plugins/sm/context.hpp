@@ -45,6 +45,7 @@ struct Stats {
     std::uint64_t accepted = 0;
     std::uint64_t refused = 0;
     std::uint64_t lost = 0;
+    std::uint64_t replies_waiting = 0;  // for room in the sockets, now
 };
 
 class Context final : public plugin::Context {
@@ -166,6 +167,7 @@ class Context final : public plugin::Context {
     std::size_t drain(Connection& connection) noexcept;
     std::size_t bury() noexcept;
     void bury(Connection& connection) noexcept;
+    bool say_goodbye(Connection& connection) noexcept;
     void mourn(Peer& peer, const Connection& connection) noexcept;
     bool end_predecessor(Peer& peer, pid_t process) noexcept;
 
@@ -176,6 +178,8 @@ class Context final : public plugin::Context {
     void on_answer(Connection& connection, Received& message) noexcept;
     void on_bye(Connection& connection) noexcept;
     bool watch(int fd, Event event, std::uint32_t index) noexcept;
+    void wait_for_room(Connection& connection) noexcept;
+    void go_on_sending(Connection& connection) noexcept;
     void set_timer(std::int64_t ns) noexcept;
     static std::int64_t now() noexcept;  // ns
 
@@ -221,6 +225,7 @@ class Context final : public plugin::Context {
     std::byte* find_mapping(Connection& connection, Op& op, bool& pending) noexcept;
     void copy_shared(Op& op, std::byte* base, std::size_t limit) noexcept;
     void on_map(Connection& connection, const Received& message) noexcept;
+    int answer_map(Connection& connection, const MapMessage& ask) noexcept;  // 0, or an errno value
     void on_mapping(Connection& connection, Received& message) noexcept;
     void on_unmap(Connection& connection, const Received& message) noexcept;
     void tell_freed() noexcept;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How connections end: the peer hangs up, breaks the protocol, or is dropped here.
+#include <cerrno>
 #include <new>
 
 #include <sys/epoll.h>
@@ -81,6 +82,7 @@ void Context::bury(Connection& c) noexcept {
     }
     forget(refused_, c.is_refused);
     forget(unanswered_, c.is_unanswered);
+    stats_.replies_waiting -= c.unsent.size();
     free_slots_.push_back(c.number);
     --connections_;
     end_copies(c, c.why, true);
@@ -148,9 +150,8 @@ void Context::drop(plugin::Peer& dropped) {
         c->peer = nullptr;
         c->holds_source = false;
         ++orphans_;
-        const ByeMessage bye{Control::bye};
         const bool stays = c->state == Connection::State::open && orphans_ <= kMaxOrphans &&
-                           (c->parted || send_message(c->socket.get(), &bye, sizeof bye) == 0);
+                           (c->parted || say_goodbye(*c));
         if (stays) {
             try {
                 c->name = peer.name();
@@ -167,6 +168,18 @@ void Context::drop(plugin::Peer& dropped) {
     }
     link.first = nullptr;
     link.others.clear();
+}
+
+// At once, or as soon as the socket has room. False: there is nobody to say it to.
+bool Context::say_goodbye(Connection& c) noexcept {
+    const ByeMessage bye{Control::bye};
+    const int error = c.full ? EAGAIN : send_message(c.socket.get(), &bye, sizeof bye);
+    if (is_shortage(error)) {
+        c.bye_unsent = true;
+        wait_for_room(c);
+        return c.full;
+    }
+    return error == 0;
 }
 
 bool Context::adopted(Connection& c, Lane lane) noexcept {

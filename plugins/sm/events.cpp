@@ -26,6 +26,44 @@ bool Context::watch(int fd, Event event, std::uint32_t index) noexcept {
     return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &e) == 0;
 }
 
+// Something could not be sent for lack of room in the connection's socket.
+void Context::wait_for_room(Connection& c) noexcept {
+    if (c.full) {
+        return;
+    }
+    epoll_event e{};
+    e.events = EPOLLIN | EPOLLRDHUP | EPOLLOUT;
+    e.data.u64 = static_cast<std::uint64_t>(Event::connection) << 32 | c.number;
+    c.full = epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, c.socket.get(), &e) == 0;
+}
+
+void Context::go_on_sending(Connection& c) noexcept {
+    while (!c.unsent.empty()) {
+        const int error = answer_map(c, c.unsent.front());
+        if (is_shortage(error)) {
+            return;
+        }
+        if (error != 0) {
+            hang_up(c, Status::hostunreach);
+            return;
+        }
+        c.unsent.erase(c.unsent.begin());
+        --stats_.replies_waiting;
+    }
+    if (c.bye_unsent) {
+        const ByeMessage bye{Control::bye};
+        if (is_shortage(send_message(c.socket.get(), &bye, sizeof bye))) {
+            return;
+        }
+        c.bye_unsent = false;
+    }
+    // What was freed is told by who looks for that, with every look at the sockets.
+    epoll_event e{};
+    e.events = EPOLLIN | EPOLLRDHUP;
+    e.data.u64 = static_cast<std::uint64_t>(Event::connection) << 32 | c.number;
+    c.full = epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, c.socket.get(), &e) != 0;
+}
+
 void Context::set_timer(std::int64_t ns) noexcept {
     itimerspec t{};
     t.it_value.tv_sec = ns / 1'000'000'000;
@@ -79,6 +117,9 @@ std::size_t Context::handle_events() noexcept {
 
 std::size_t Context::on_socket(Connection& c) noexcept {
     std::size_t handled = 0;
+    if (c.full) [[unlikely]] {
+        go_on_sending(c);
+    }
     for (int i = 0; i < kSocketBudget && c.state == Connection::State::open; ++i) {
         Received message;
         ++stats_.system_calls;

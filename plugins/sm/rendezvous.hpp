@@ -76,6 +76,11 @@ struct Answer {
     std::uint64_t max_message[kLanes];
 };
 
+// Requests for memory of one side that are not answered yet. The answers of all of them find room
+// in a socket that has nothing else to carry; more are a violation of the protocol where they do
+// not.
+inline constexpr std::uint32_t kMapRequests = 32;
+
 struct MapMessage {
     Control control;
     std::uint32_t writable;

@@ -3,6 +3,7 @@
 // owner for the descriptor, over the socket; until it is here transfers go another way, or wait.
 // Mappings are kept per connection, the least used one giving way.
 #include <algorithm>
+#include <cerrno>
 #include <new>
 
 #include "na/util/log.hpp"
@@ -53,6 +54,9 @@ std::byte* Context::find_mapping(Connection& c, Op& op, bool& pending) noexcept 
         pending = it->second.state == State::requested;
         return nullptr;
     }
+    if (c.asked >= kMapRequests) {
+        return nullptr;
+    }
     try {
         if (table.size() >= kMaxMappings) {
             const auto oldest = std::min_element(
@@ -73,6 +77,7 @@ std::byte* Context::find_mapping(Connection& c, Op& op, bool& pending) noexcept 
             table.erase(remote.allocation);
             return nullptr;
         }
+        ++c.asked;
         pending = true;
     } catch (const std::bad_alloc&) {
     }
@@ -110,6 +115,32 @@ void Context::on_map(Connection& c, const Received& message) noexcept {
         fail(c, "a malformed request for memory");
         return;
     }
+    // Behind those that wait.
+    const int error = c.full ? EAGAIN : answer_map(c, ask);
+    if (error == 0) {
+        return;
+    }
+    if (!is_shortage(error)) {
+        hang_up(c, Status::hostunreach);
+        return;
+    }
+    if (c.unsent.size() >= kMapRequests) {
+        fail(c, "more requests for memory than may be unanswered");
+        return;
+    }
+    try {
+        c.unsent.push_back(ask);
+        ++stats_.replies_waiting;
+        wait_for_room(c);
+    } catch (const std::bad_alloc&) {
+    }
+    if (!c.full) {
+        // The peer would wait for this one for ever.
+        hang_up(c, Status::hostunreach);
+    }
+}
+
+int Context::answer_map(Connection& c, const MapMessage& ask) noexcept {
     MapMessage reply = ask;
     reply.control = Control::mapping;
     reply.key = 0;
@@ -128,27 +159,23 @@ void Context::on_map(Connection& c, const Received& message) noexcept {
     } catch (const std::bad_alloc&) {
         found.reset();
     }
-    int error = 0;
     if (found) {
         reply.ok = 1;
         reply.bytes = found->bytes;
         const int fd = found->fd.get();
-        error = send_message(c.socket.get(), &reply, sizeof reply, {&fd, 1});
-        if (error == 0) {
-            if (std::find(c.granted.begin(), c.granted.end(), ask.allocation) == c.granted.end()) {
-                c.granted.push_back(ask.allocation);
-            }
-            return;
+        const int error = send_message(c.socket.get(), &reply, sizeof reply, {&fd, 1});
+        if (error == 0 &&
+            std::find(c.granted.begin(), c.granted.end(), ask.allocation) == c.granted.end()) {
+            c.granted.push_back(ask.allocation);
         }
+        if (error == 0 || error == EAGAIN) {
+            return error;
+        }
+        // Too many descriptors are on their way: transfers go another way.
         reply.ok = 0;
         reply.bytes = 0;
     }
-    error = send_message(c.socket.get(), &reply, sizeof reply);
-    if (error != 0) {
-        // A socket full of our messages that the peer does not read: it would wait for this one for
-        // ever.
-        hang_up(c, Status::hostunreach);
-    }
+    return send_message(c.socket.get(), &reply, sizeof reply);
 }
 
 void Context::on_mapping(Connection& c, Received& message) noexcept {
@@ -158,6 +185,11 @@ void Context::on_mapping(Connection& c, Received& message) noexcept {
         fail(c, "a malformed answer about memory");
         return;
     }
+    if (c.asked == 0) {
+        fail(c, "an answer about memory that was not asked for");
+        return;
+    }
+    --c.asked;
     auto& table = c.mapped[reply.writable != 0];
     const auto it = table.find(reply.allocation);
     if (it == table.end() || it->second.state != State::requested) {
@@ -188,11 +220,17 @@ void Context::on_unmap(Connection& c, const Received& message) noexcept {
     c.mapped[1].erase(gone.allocation);
 }
 
-// Allocations were freed here: peers need not keep them mapped.
+// Allocations were freed here: peers need not keep them mapped. Who has no room for the news is
+// told later.
 void Context::tell_freed() noexcept {
-    freed_ = domain_.allocations().generation();
+    const std::uint64_t generation = domain_.allocations().generation();
+    bool all = true;
     for (const auto& c : slots_) {
         if (c == nullptr || c->state != Connection::State::open) {
+            continue;
+        }
+        if (c->full) {
+            all = false;
             continue;
         }
         std::erase_if(c->granted, [&](std::uint64_t id) {
@@ -202,11 +240,16 @@ void Context::tell_freed() noexcept {
             MapMessage gone{};
             gone.control = Control::unmap;
             gone.allocation = id;
-            // If the socket is full the memory is kept until the connection ends.
-            static_cast<void>(send_message(c->socket.get(), &gone, sizeof gone));
+            const int error = c->full ? EAGAIN : send_message(c->socket.get(), &gone, sizeof gone);
+            if (is_shortage(error)) {
+                wait_for_room(*c);
+                all = false;
+                return false;
+            }
             return true;
         });
     }
+    freed_ = all ? generation : generation - 1;
 }
 
 }  // namespace na::sm

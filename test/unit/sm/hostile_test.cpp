@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "support/until.hpp"
+#include "unit/sm/exchange.hpp"
 #include "unit/sm/fake_peer.hpp"
 #include "unit/sm/node.hpp"
 
@@ -207,6 +208,77 @@ TEST_CASE("hostile: puts and gets by forged keys, offsets and lengths") {
     CHECK(std::count(memory.begin(), memory.end(), std::byte{9}) == 5000);
     CHECK(server->complaints.empty());
     check_alive(server, friendly);
+}
+
+TEST_CASE("hostile: requests for memory whose answers are not read") {
+    Node server;
+    Node friendly;
+    check_alive(server, friendly);
+    FakePeer peer;
+    peer.join(server.uri(), [&] { server.poll(); });
+    void* memory = server.domain->allocate(4096);
+    REQUIRE(memory != nullptr);
+    auto region = server.region(memory, 4096);
+    MapMessage ask{};
+    ask.control = Control::map;
+    ask.allocation = static_cast<const Region&>(*region).allocation;
+    ask.key = static_cast<const Region&>(*region).key;
+    const std::size_t files = open_files();
+    const auto look = [&] {
+        for (int i = 0; i < 2000; ++i) {
+            server.poll();
+        }
+    };
+    // Until the answers have nowhere to go.
+    std::size_t asked = 0;
+    const auto answers_fit = [&] {
+        ++asked;
+        REQUIRE(send_message(peer.socket.get(), &ask, sizeof ask) == 0);
+        look();
+        return server->stat("sm_replies_waiting") == 0;
+    };
+    while (answers_fit()) {
+        REQUIRE(asked < 100'000);
+    }
+    CHECK(asleep(server));
+    SECTION("they come when they are") {
+        for (std::uint32_t i = 1; i < kMapRequests; ++i) {
+            ++asked;
+            REQUIRE(send_message(peer.socket.get(), &ask, sizeof ask) == 0);
+        }
+        look();
+        CHECK(asleep(server));
+        std::size_t answered = 0;
+        while (answered < asked) {
+            const Received r = peer.wait([&] { server.poll(); });
+            if (r.bytes == 1) {
+                continue;  // a knock
+            }
+            ++answered;
+            MapMessage reply{};
+            REQUIRE(r.get(reply));
+            REQUIRE(reply.control == Control::mapping);
+            REQUIRE(reply.ok == 1);
+            REQUIRE(r.fd_count == 1);
+        }
+        look();
+        CHECK(server->stat("sm_replies_waiting") == 0);
+        CHECK(server->lost.empty());
+        CHECK(asleep(server));
+    }
+    SECTION("and no end of them") {
+        for (std::uint32_t i = 0; i < kMapRequests + 1; ++i) {
+            send_message(peer.socket.get(), &ask, sizeof ask);
+        }
+        CHECK(settle([&] { return server->stat("sm_connections") == 1; }, server));
+        CHECK_FALSE(server->complaints.empty());
+    }
+    check_alive(server, friendly);
+    peer.socket.reset();
+    look();
+    CHECK(open_files() <= files);
+    region.reset();
+    server.domain->deallocate(memory, 4096);
 }
 
 TEST_CASE("hostile: a large message beyond all limits costs nothing") {

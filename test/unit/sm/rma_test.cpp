@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <optional>
 
 #include <catch2/catch.hpp>
 
@@ -288,6 +290,107 @@ TEST_CASE("rma: freed allocations leave the peers") {
     na::sm::Connection* c = peer.link(0).to(0);
     REQUIRE(c != nullptr);
     CHECK(settle([&] { return c->mapped[0].empty() && c->mapped[1].empty(); }, a, b));
+}
+
+// Each allocation is asked for over the socket, which has room for some two hundred messages.
+TEST_CASE("rma: many allocations at a time, of peers that look one after the other") {
+    constexpr std::size_t kAllocations = 600;
+    constexpr std::size_t kSize = 4096;
+    std::optional<NoAttach> shut;
+    SECTION("by system calls meanwhile") {}
+    SECTION("through the ring meanwhile") {
+        shut.emplace();
+    }
+    Node a;
+    Node b;
+    exchange(a, b, {1}, Lane::unexpected);
+    exchange(b, a, {1}, Lane::unexpected);
+    // What one has, and what it fetches of the other's.
+    struct Half {
+        Half(Node& node, Node& other, std::uint64_t seed) : node(node), other(other), seed(seed) {
+            for (std::size_t i = 0; i < kAllocations; ++i) {
+                memory.push_back(static_cast<std::byte*>(node.domain->allocate(kSize)));
+                REQUIRE(memory.back() != nullptr);
+                support::fill(memory.back(), kSize, seed + i);
+                exported.push_back(node.region(memory.back(), kSize));
+            }
+            local = node.region(fetched.data(), fetched.size());
+        }
+        void know(const Half& theirs) {
+            for (const auto& region : theirs.exported) {
+                remote.push_back(node.decode(*region, kSize));
+            }
+        }
+        void post() {
+            std::fill(fetched.begin(), fetched.end(), std::byte{0});
+            ops.clear();
+            for (std::size_t i = 0; i < kAllocations; ++i) {
+                const Posted posted = node.transfer(ops.emplace_back(), OpKind::get, other.uri(),
+                                                    *local, i * kSize, *remote[i], 0, kSize);
+                REQUIRE(posted.what != Posted::What::failed);
+                if (posted.what == Posted::What::done) {
+                    ops.pop_back();
+                }
+            }
+        }
+        bool done() const {
+            return std::all_of(ops.begin(), ops.end(), [](const TestOp& op) { return op.done(); });
+        }
+        void check(std::uint64_t theirs) const {
+            for (const TestOp& op : ops) {
+                REQUIRE(op.how.status == Status::success);
+            }
+            for (std::size_t i = 0; i < kAllocations; ++i) {
+                REQUIRE(support::mismatch(fetched.data() + i * kSize, kSize, theirs + i) == -1);
+            }
+        }
+        // The peer's mappings of our memory.
+        bool forgotten() {
+            na::sm::Connection* c =
+                static_cast<na::sm::Peer&>(other.peer(node.uri())).link(0).to(0);
+            return c != nullptr && c->mapped[0].empty() && c->mapped[1].empty();
+        }
+        Node& node;
+        Node& other;
+        std::uint64_t seed;
+        std::vector<std::byte*> memory;
+        std::vector<std::unique_ptr<na::plugin::Region>> exported;
+        std::vector<std::unique_ptr<na::plugin::Region>> remote;
+        std::vector<std::byte> fetched = std::vector<std::byte>(kSize * kAllocations);
+        std::unique_ptr<na::plugin::Region> local;
+        std::deque<TestOp> ops;
+    };
+    Half first(a, b, 1);
+    Half second(b, a, 10'000);
+    first.know(second);
+    second.know(first);
+    const auto alone = [](Node& node) {
+        for (int i = 0; i < 2000; ++i) {
+            node.poll();
+        }
+    };
+    for (int round = 0; round < 3; ++round) {
+        first.post();
+        second.post();
+        alone(b);
+        REQUIRE(settle([&] { return first.done() && second.done(); }, a, b));
+        first.check(second.seed);
+        second.check(first.seed);
+        alone(a);
+        alone(b);
+        REQUIRE(a->lost.empty());
+        REQUIRE(b->lost.empty());
+    }
+    CHECK(a->stat("sm_rma_shared") > 0);
+    CHECK(b->stat("sm_rma_shared") > 0);
+    for (Half* half : {&first, &second}) {
+        half->exported.clear();
+        for (std::byte* memory : half->memory) {
+            half->node.domain->deallocate(memory, kSize);
+        }
+    }
+    alone(b);  // has more to say than there is room for
+    CHECK(settle([&] { return first.forgotten() && second.forgotten(); }, a, b));
 }
 
 // (Sanitizers take more addresses than that themselves.)
