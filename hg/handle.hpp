@@ -537,7 +537,7 @@ class Handle : private Completion {
     Flag one_way_;
     // Of a request that does not end as most do.
     struct Odd {
-        bool rejected = false;        // counted in Context::rejecting_
+        bool malformed = false;       // counted in Context::malformed_
         bool abandoned = false;       // target: the user gave it up without a response
         bool input_released = false;  // the receive buffer was given up early
         // Serves nothing but one-way requests of RPCs that are not one-way as far as this program

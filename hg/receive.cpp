@@ -15,8 +15,9 @@ using na::Status;
 
 namespace {
 
-// A peer that sends garbage and does not read the answers occupies no more handles than this.
-constexpr std::uint32_t kMaxRejecting = 64;
+// A peer that sends garbage and does not read the answers occupies no more handles than this. (Who
+// sends requests is held back by the limit of requests, whether they are served or refused.)
+constexpr std::uint32_t kMaxMalformed = 64;
 
 }  // namespace
 
@@ -176,6 +177,8 @@ void Handle::take_unusual_request(std::span<std::byte> message) noexcept {
     note_header(request);
     port_->counters.malformed.add();
     NA_LOG_WARNING(rpc, "a peer sent {} bytes: {}", message.size(), received.what);
+    odd_.malformed = true;
+    info_.context->malformed_.fetch_add(1, std::memory_order_relaxed);
     reject_later(received.status);
 }
 
@@ -207,13 +210,10 @@ void Handle::reject(Completion& c) {
     // A one-way request has nobody who waits, unless its origin waits for the acknowledgement of
     // its payload.
     const bool wanted = !h.one_way_ || (h.call_.flags & (wire::kOverflow | wire::kMoreData)) != 0;
-    if (wanted) {
-        h.odd_.rejected = true;
-        if (context.rejecting_.fetch_add(1, std::memory_order_relaxed) >= kMaxRejecting ||
-            !ok(h.send_response(code, 0, {}, nullptr, 0))) {  // the peer may be gone
-            context.unanswered_.fetch_add(1, std::memory_order_relaxed);
-        }
-    } else {
+    const bool room =
+        !h.odd_.malformed || context.malformed_.load(std::memory_order_relaxed) <= kMaxMalformed;
+    if (!wanted || !room ||
+        !ok(h.send_response(code, 0, {}, nullptr, 0))) {  // the peer may be gone
         context.unanswered_.fetch_add(1, std::memory_order_relaxed);
     }
     h.stage_.store(Stage::answered, std::memory_order_release);

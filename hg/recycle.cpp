@@ -118,8 +118,8 @@ void Handle::answer_abandoned() noexcept {
 // The end of a request that did not go the usual way. True: the handle is for the next one.
 bool Handle::let_go(bool looped) noexcept {
     Context& context = *info_.context;
-    if (std::exchange(odd_.rejected, false)) {
-        context.rejecting_.fetch_sub(1, std::memory_order_relaxed);
+    if (std::exchange(odd_.malformed, false)) {
+        context.malformed_.fetch_sub(1, std::memory_order_relaxed);
     }
     const bool surplus = kept_.exchange(false, std::memory_order_relaxed) && !port_->kept_ended();
     const bool abandoned = std::exchange(odd_.abandoned, false);

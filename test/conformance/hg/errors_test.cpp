@@ -3,7 +3,9 @@
 #include <catch2/catch.hpp>
 
 #include <cstring>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "conformance/hg/side.hpp"
 #include "support/until.hpp"
@@ -24,6 +26,27 @@ TEST_CASE("what the target cannot run is answered with a code") {
     CHECK(HG_Get_output_payload_size(gone.handle()) == 0);
     Blob out;
     CHECK(HG_Get_output(gone.handle(), &out) == HG_FAULT);
+}
+
+TEST_CASE("calls that the target cannot run end all, however many come at a time") {
+    constexpr unsigned kCalls = 400;
+    Pair pair;
+    const hg_id_t stranger = HG_Register_name(pair.a.cls(), "not there", nullptr, nullptr, nullptr);
+    std::vector<std::unique_ptr<Call>> calls;
+    for (unsigned i = 0; i < kCalls; ++i) {
+        calls.push_back(
+            std::make_unique<Call>(pair.a, pair.to_b, i % 2 == 0 ? stranger : pair.a.unserved));
+        REQUIRE(calls.back()->forward() == HG_SUCCESS);
+        if (i % 16 == 0) {
+            pair.b.pump();  // whose answers are not taken meanwhile
+        }
+    }
+    for (int i = 0; i < 500; ++i) {
+        pair.b.pump();
+    }
+    for (unsigned i = 0; i < kCalls; ++i) {
+        REQUIRE(pair.wait(*calls[i]) == (i % 2 == 0 ? HG_NOENTRY : HG_INVALID_ARG));
+    }
 }
 
 TEST_CASE("the code of a handler that fails reaches the caller") {
