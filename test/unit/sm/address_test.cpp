@@ -89,7 +89,7 @@ TEST_CASE("domain: names") {
     SECTION("a message can be smaller and larger than the default") {
         CHECK(Node(spec(100)).domain->caps().max_message[0] == 100);
         CHECK(Node(spec(1 << 20)).domain->caps().max_message[1] == 1 << 20);
-        CHECK(Node().domain->caps().max_message[0] == 4096);
+        CHECK(Node().domain->caps().max_message[0] == 16384 + 256);
     }
     SECTION("32 endpoints") {
         std::vector<std::unique_ptr<Node>> nodes;

@@ -5,14 +5,14 @@
 using namespace sm_test;
 
 TEST_CASE("message: the end of a peer ends everything that waits for it, and it can come back") {
-    const auto data = support::payload(400000, 3);
+    const auto data = support::payload(1000000, 3);
     for (const bool attach : {true, false}) {
         std::unique_ptr<NoAttach> off(attach ? nullptr : new NoAttach);
-        auto named = spec(400000);
+        auto named = spec(1000000);
         named.host = "unit-comes-back." + std::to_string(getpid());
         auto b = std::make_unique<Node>(named);
-        Node a(spec(400000));
-        Node c(spec(400000));
+        Node a(spec(1000000));
+        Node c(spec(1000000));
         exchange(a, *b, {1}, Lane::unexpected);
         exchange(c, *b, {1}, Lane::unexpected);
         exchange(a, c, {1}, Lane::unexpected);
@@ -22,7 +22,7 @@ TEST_CASE("message: the end of a peer ends everything that waits for it, and it 
                 Posted::What::done);
         TestOp ops[70];
         for (auto& op : ops) {
-            REQUIRE(a.try_send(op, b->uri(), Lane::unexpected, 1, data.data(), 400000).what ==
+            REQUIRE(a.try_send(op, b->uri(), Lane::unexpected, 1, data.data(), 1000000).what ==
                     Posted::What::pending);
         }
         a.poll();
@@ -47,7 +47,7 @@ TEST_CASE("message: the end of a peer ends everything that waits for it, and it 
         CHECK(a.try_send(ops[0], "sm://" + named.host, Lane::unexpected, 1, "x", 1).status ==
               Status::hostunreach);
         b = std::make_unique<Node>(named);
-        exchange(a, *b, {1, 400000}, Lane::unexpected);
+        exchange(a, *b, {1, 1000000}, Lane::unexpected);
         exchange(*b, a, {1, 400000}, Lane::unexpected);
     }
 }

@@ -5,7 +5,9 @@
 #include <cstring>
 #include <thread>
 
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 
 #include <catch2/catch.hpp>
 
@@ -224,10 +226,14 @@ TEST_CASE("hostile: requests for memory whose answers are not read") {
     ask.allocation = static_cast<const Region&>(*region).allocation;
     ask.key = static_cast<const Region&>(*region).key;
     const std::size_t files = open_files();
+    // Until the server has taken what was said.
     const auto look = [&] {
-        for (int i = 0; i < 2000; ++i) {
-            server.poll();
-        }
+        REQUIRE(settle(
+            [&] {
+                int left = 0;
+                return ioctl(peer.socket.get(), SIOCOUTQ, &left) == 0 && left == 0;
+            },
+            server));
     };
     // Until the answers have nowhere to go.
     std::size_t asked = 0;
@@ -261,8 +267,7 @@ TEST_CASE("hostile: requests for memory whose answers are not read") {
             REQUIRE(reply.ok == 1);
             REQUIRE(r.fd_count == 1);
         }
-        look();
-        CHECK(server->stat("sm_replies_waiting") == 0);
+        CHECK(settle([&] { return server->stat("sm_replies_waiting") == 0; }, server));
         CHECK(server->lost.empty());
         CHECK(asleep(server));
     }
@@ -275,8 +280,7 @@ TEST_CASE("hostile: requests for memory whose answers are not read") {
     }
     check_alive(server, friendly);
     peer.socket.reset();
-    look();
-    CHECK(open_files() <= files);
+    CHECK(settle([&] { return open_files() <= files; }, server));
     region.reset();
     server.domain->deallocate(memory, 4096);
 }

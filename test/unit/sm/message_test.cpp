@@ -314,11 +314,11 @@ TEST_CASE("message: larger than the peer takes") {
     const auto data = support::payload(100000, 3);
     TestOp op;
     // Before the answer the limit is not known: the peer drops it.
-    a.send(op, b, Lane::unexpected, 0, data.data(), 8000);
+    a.send(op, b, Lane::unexpected, 0, data.data(), 50000);
     REQUIRE(settle([&] { return !b->complaints.empty(); }, a, b));
     REQUIRE(settle(
         [&] {
-            return a.try_send(op, b.uri(), Lane::unexpected, 0, data.data(), 8000).what ==
+            return a.try_send(op, b.uri(), Lane::unexpected, 0, data.data(), 50000).what ==
                    Posted::What::failed;
         },
         a, b));
