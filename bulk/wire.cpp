@@ -5,7 +5,6 @@
 #include <cstring>
 #include <limits>
 #include <new>
-#include <string_view>
 
 #include <fmt/format.h>
 
@@ -66,18 +65,13 @@ bool read_varint(ByteReader& r, std::uint64_t& value) noexcept {
 
 // --- what goes in ---
 
-// Descriptors of one protocol make no sense to another; Fowler-Noll-Vo over "class+protocol",
-// folded.
+// Descriptors of one transport make no sense to another; Fowler-Noll-Vo over what is in use,
+// whatever name it was asked for by, folded.
 std::uint16_t protocol_tag(const na::Class& cls) noexcept {
     std::uint32_t hash = 2166136261U;
-    const auto add = [&hash](std::string_view text) {
-        for (const char c : text) {
-            hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
-        }
-    };
-    add(cls.class_name());
-    add("+");
-    add(cls.protocol());
+    for (const char c : cls.wire()) {
+        hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+    }
     return static_cast<std::uint16_t>(hash ^ (hash >> 16));
 }
 

@@ -11,6 +11,7 @@
 #include "hg/wire.hpp"
 #include "na/util/config.hpp"
 #include "na/util/log.hpp"
+#include "na/util/uri.hpp"
 
 namespace hg {
 namespace {
@@ -172,6 +173,7 @@ Result<bool> Class::closable() const {
 // -------------------------------------------------------------------------------------------------------
 
 Result<AddressRef> Class::lookup(std::string_view name) {
+    name = na::util::without_blanks(name);
     if (!has_pair_prefix(name)) {
         auto net = net_->lookup(name);
         if (!net) {

@@ -56,6 +56,9 @@ class Sink;
 // Constant for a Domain's lifetime.
 struct Caps {
     std::string protocol;  // canonical name, "sm"
+    // What is in use, where that has several names: classes with the same one understand each
+    // other's descriptors of memory. Empty: the protocol.
+    std::string wire;
     // Largest message a lane carries, headroom included. Honour InitInfo where it asks for more or
     // less.
     std::size_t max_message[kLanes] = {4096, 4096};
@@ -168,9 +171,9 @@ class Region {
     Region& operator=(const Region&) = delete;
     virtual ~Region() = default;
 
-    // Writes what Domain::decode_region needs at the peer, if it fits; returns its size. Local
-    // regions only. Length, access and bounds travel in the core's own header: only keys and
-    // addresses belong here.
+    // Writes what Domain::decode_region needs at the peer, if it fits; returns its size. A decoded
+    // one writes what it was made of: it is passed on to others. Length, access and bounds travel
+    // in the core's own header: only keys and addresses belong here.
     virtual std::size_t encode(std::span<std::byte> out) const = 0;
 };
 
@@ -415,7 +418,7 @@ class Plugin {
 };
 
 // Changes whenever anything in this header does.
-inline constexpr std::uint32_t kAbi = 7;
+inline constexpr std::uint32_t kAbi = 8;
 inline constexpr std::uint64_t kMagic = 0x31696261'6e6e6963;
 
 // What a plugin exports: a built-in one to na/plugin_table.cpp, a loadable module as

@@ -63,12 +63,14 @@ constexpr bool kMaps = true;
 
 }  // namespace
 
-Class::Class(std::unique_ptr<plugin::Domain> domain, std::string class_name, bool listen,
-             const InitInfo& info)
+Class::Class(std::unique_ptr<plugin::Domain> domain, std::string class_name, std::string protocol,
+             bool listen, const InitInfo& info)
     : domain_(std::move(domain)),
       caps_(domain_->caps()),
       info_(info),
       class_name_(std::move(class_name)),
+      protocol_(std::move(protocol)),
+      wire_(class_name_ + "+" + (caps_.wire.empty() ? caps_.protocol : caps_.wire)),
       listen_(listen),
       addresses_(*this, threaded(), config::number(config::kMaxAddresses)) {
     const std::lock_guard guard(classes().mutex);
@@ -101,8 +103,8 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
                        "will be refused when it is registered",
                        (*plugin)->class_name(), uri->protocol);
     }
-    std::unique_ptr<Class> cls(
-        new Class(std::move(*domain), std::string((*plugin)->class_name()), listen, spec.info));
+    std::unique_ptr<Class> cls(new Class(std::move(*domain), std::string((*plugin)->class_name()),
+                                         std::move(uri->protocol), listen, spec.info));
     auto peer = cls->domain_->connect(cls->domain_->self_uri());
     if (!peer) {
         return std::move(peer).error();
@@ -154,6 +156,7 @@ Result<bool> Class::closable() const {
 }
 
 Result<AddressRef> Class::lookup(std::string_view name) {
+    name = util::without_blanks(name);
     auto uri = util::parse_uri(name);
     if (!uri) {
         return std::move(uri).error();

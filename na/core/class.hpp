@@ -53,7 +53,10 @@ class Class {
     std::uint8_t contexts() const noexcept { return std::max(info_.max_contexts, kContexts); }
     bool has_context(std::uint8_t id) const;
     const std::string& class_name() const noexcept { return class_name_; }
-    const std::string& protocol() const noexcept { return caps_.protocol; }
+    // As it was asked for, which may be another name of Caps::protocol; addresses have that one.
+    const std::string& protocol() const noexcept { return protocol_; }
+    // Equal in classes that understand each other's descriptors of memory.
+    const std::string& wire() const noexcept { return wire_; }
     bool listening() const noexcept { return listen_; }
     // Several threads may use the class. One per context is no less: each reaps addresses for all.
     bool threaded() const noexcept { return !info_.single_class; }
@@ -65,7 +68,8 @@ class Class {
     }
 
     // "[class+]protocol://address"; text up to the first '+' must name this class, or be missing.
-    // Does not contact the peer.
+    // Blanks around it are left away: names come from files, with the end of their line. Does not
+    // contact the peer.
     Result<AddressRef> lookup(std::string_view name);
     Result<AddressRef> decode_address(std::span<const std::byte> bytes);
     AddressRef self() noexcept { return AddressRef::share(self_); }
@@ -111,8 +115,8 @@ class Class {
     bool free_plain(void* memory) noexcept;  // false: it is the plugin's
     friend class Context;
     friend class Memory;
-    Class(std::unique_ptr<plugin::Domain> domain, std::string class_name, bool listen,
-          const InitInfo& info);
+    Class(std::unique_ptr<plugin::Domain> domain, std::string class_name, std::string protocol,
+          bool listen, const InitInfo& info);
     Result<AddressRef> intern(std::unique_ptr<plugin::Peer> peer);
     Status enter(Context& context);  // exist: the id is taken
     void leave(Context& context) noexcept;
@@ -122,6 +126,8 @@ class Class {
     const plugin::Caps caps_;
     const InitInfo info_;
     const std::string class_name_;
+    const std::string protocol_;
+    const std::string wire_;
     const bool listen_;
     const util::Lineage lineage_;
     AddressTable addresses_;

@@ -8,7 +8,7 @@ namespace na::session {
 Result<std::unique_ptr<plugin::Peer>> Domain::connect(std::string_view uri) {
     return util::guarded<plugin::Peer>([&]() -> Result<std::unique_ptr<plugin::Peer>> {
         const std::string_view scheme = scheme_of(uri);
-        return local_.connect(uri, !scheme.empty() && speaks(scheme));
+        return local_.connect(uri, scheme.empty() ? std::string() : foreign(scheme));
     });
 }
 

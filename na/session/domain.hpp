@@ -27,8 +27,9 @@ class Domain : public plugin::Domain {
            std::size_t usual_message = kUsualMessage)
         : local_(class_name, spec, naming, usual_message) {}
 
-    // Whether addresses with this scheme ("tcp" of "tcp://host:port") can be reached from here.
-    virtual bool speaks(std::string_view scheme) const { return scheme == local_.protocol; }
+    // Why addresses with this scheme ("tcp" of "tcp://host:port") cannot be reached from here, in
+    // words that follow "is no address of ofi+tcp, "; empty: they can.
+    virtual std::string foreign(std::string_view scheme) const = 0;
 
     // Completed while it opens; constant from then on.
     Local local_;

@@ -71,10 +71,13 @@ std::size_t Local::bounce_bytes() const noexcept {
     return std::max({largest, kMaxControl, kMinBounce});
 }
 
-Result<std::unique_ptr<plugin::Peer>> Local::connect(std::string_view uri, bool ours) const {
-    if (!ours || scheme_of(uri).empty()) {
-        return Error{Status::invalid_arg, fmt::format("\"{}\" is no address of {}: the form is {}",
-                                                      uri.substr(0, 128), name, this->uri())};
+Result<std::unique_ptr<plugin::Peer>> Local::connect(std::string_view uri,
+                                                     std::string_view why_not) const {
+    if (!why_not.empty() || scheme_of(uri).empty()) {
+        return Error{
+            Status::invalid_arg,
+            fmt::format("\"{}\" is no address of {}{}{}: the form is {}", uri.substr(0, 128), name,
+                        why_not.empty() ? "" : ", ", why_not, this->uri())};
     }
     auto to = Address::parse(naming, uri.substr(uri.find("://") + 3), format);
     if (!to) {

@@ -63,8 +63,10 @@ struct Local {
 
     std::string uri() const { return protocol + "://" + address.text(); }
 
-    // For Domain::connect and decode_peer. `ours`: whether the scheme (scheme_of()) is spoken here.
-    Result<std::unique_ptr<plugin::Peer>> connect(std::string_view uri, bool ours) const;
+    // For Domain::connect and decode_peer. `why_not`: why the scheme (scheme_of()) is not spoken
+    // here; empty: it is.
+    Result<std::unique_ptr<plugin::Peer>> connect(std::string_view uri,
+                                                  std::string_view why_not) const;
     Result<std::unique_ptr<plugin::Peer>> decode_peer(std::span<const std::byte> identity) const;
 
  private:

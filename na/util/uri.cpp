@@ -57,4 +57,12 @@ Result<Uri> parse_uri(std::string_view text) {
     return uri;
 }
 
+std::string_view without_blanks(std::string_view text) noexcept {
+    constexpr std::string_view kBlanks = " \t\n\v\f\r";
+    const std::size_t from = text.find_first_not_of(kBlanks);
+    return from == std::string_view::npos
+               ? std::string_view{}
+               : text.substr(from, text.find_last_not_of(kBlanks) + 1 - from);
+}
+
 }  // namespace na::util

@@ -20,4 +20,7 @@ struct Uri {
 // Errors: invalid_arg with what is wrong and where.
 Result<Uri> parse_uri(std::string_view text);
 
+// Without the white space in front of and behind the text.
+std::string_view without_blanks(std::string_view text) noexcept;
+
 }  // namespace na::util

@@ -31,6 +31,7 @@ Domain::Domain(const plugin::OpenSpec& spec, Choice choice)
       listens_(spec.listen),
       choice_(std::move(choice)) {
     plugin::Caps& caps = local_.caps;
+    caps.wire = choice_.provider->fabric;
     caps.ordered[0] = caps.ordered[1] = choice_.ordered;
     caps.op_scratch = sizeof(Transfer);
     caps.max_segments = kMaxSegments;
@@ -216,11 +217,12 @@ Error Domain::open_named() {
 }
 
 // Other names of the same provider are welcome.
-bool Domain::speaks(std::string_view scheme) const {
+std::string Domain::foreign(std::string_view scheme) const {
     const auto rows = providers();
-    return std::any_of(rows.begin(), rows.end(), [&](const Provider& p) {
+    const bool same = std::any_of(rows.begin(), rows.end(), [&](const Provider& p) {
         return p.protocol == usual_name(scheme) && p.fabric == provider().fabric;
     });
+    return same ? std::string() : fmt::format("which is provider {} here", provider().fabric);
 }
 
 Result<std::unique_ptr<plugin::Region>> Domain::register_memory(std::span<const Segment> segments,

@@ -37,7 +37,7 @@ class Domain final : public session::Domain {
 
  private:
     Domain(const plugin::OpenSpec& spec, Choice choice);
-    bool speaks(std::string_view scheme) const override;
+    std::string foreign(std::string_view scheme) const override;
     Error open_endpoints(const plugin::OpenSpec& spec);
     Error open_in_row();
     Error open_named();

@@ -38,6 +38,8 @@ bool through_kernel(std::string_view protocol) {
 Domain::Domain(const plugin::OpenSpec& spec, util::IpChoice ip)
     : session::Domain("ucx", spec, session::Naming::ip, kMessage), ip_(std::move(ip)) {
     local_.format = ip_.address.format();
+    // Descriptors have one form, whatever UCX moves them over.
+    local_.caps.wire = "all";
     local_.caps.op_scratch = sizeof(Transfer);
     local_.caps.max_segments = kMaxSegments;
     local_.caps.costly_messages = through_kernel(spec.protocol);
@@ -95,6 +97,21 @@ Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spe
                     settings->native ? "UCX's own" : "messages");
         return std::unique_ptr<plugin::Domain>(std::move(domain));
     });
+}
+
+// A worker's address lists transports, and UCX takes those that both sides have. What the peer has
+// is known when its address is; what its name says is enough to refuse some.
+std::string Domain::foreign(std::string_view scheme) const {
+    if (scheme == local_.protocol) {
+        return {};
+    }
+    if (!known_protocol(scheme)) {
+        return "which knows no such protocol";
+    }
+    // Who sets UCX_TLS has overruled the names.
+    return config::of_library("UCX_TLS") || meet(local_.protocol, scheme)
+               ? std::string()
+               : fmt::format("which has no transport in common with ucx+{}", scheme);
 }
 
 Error Domain::listen() {

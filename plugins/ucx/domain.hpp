@@ -36,6 +36,7 @@ class Domain final : public session::Domain {
 
  private:
     Domain(const plugin::OpenSpec& spec, util::IpChoice ip);
+    std::string foreign(std::string_view scheme) const override;
     Error listen();
 
     const util::IpChoice ip_;

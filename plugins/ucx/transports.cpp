@@ -194,6 +194,16 @@ std::vector<Transport> transports_of(std::string_view protocol) {
     return list;
 }
 
+bool meet(std::string_view protocol, std::string_view other) {
+    const std::vector<Transport> ours = transports_of(protocol);
+    bool common = false;
+    each_member(other, [&](std::string_view member) {
+        common = common || std::any_of(ours.begin(), ours.end(),
+                                       [&](const Transport& t) { return covers(member, t.name); });
+    });
+    return common;
+}
+
 std::vector<plugin::ProtocolInfo> list_protocols() {
     std::vector<plugin::ProtocolInfo> list;
     if (transports_of("all").empty()) {

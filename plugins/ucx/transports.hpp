@@ -35,6 +35,9 @@ bool known_protocol(std::string_view protocol);
 // A protocol's transports that are here, of those that can carry messages.
 std::vector<Transport> transports_of(std::string_view protocol);
 
+// Whether a transport of this machine belongs to both protocols.
+bool meet(std::string_view protocol, std::string_view other);
+
 // Protocols that can be opened here, with the device each would use.
 std::vector<plugin::ProtocolInfo> list_protocols();
 

@@ -69,6 +69,26 @@ const char* lacks(Promise promise) noexcept {
     return nullptr;
 }
 
+std::vector<std::string> other_names() {
+    const std::string& protocol = options().protocol;
+    if (protocol == "ofi+tcp") {
+        return {"ofi+tcp_exp", "ofi+tcp;ofi_rxm"};
+    }
+    if (protocol == "ofi+tcp;ofi_rxm") {
+        return {"ofi+tcp_rxm", "ofi+tcp"};
+    }
+    if (protocol == "ofi+shm") {
+        return {"ofi+sm"};
+    }
+    if (protocol == "ucx+all") {
+        return {"ucx+tcp", "ucx+shm"};
+    }
+    if (protocol == "ucx+tcp" || protocol == "ucx+shm") {
+        return {"ucx+all"};
+    }
+    return {};
+}
+
 std::string ip_endpoint(const std::string& uri) {
     const std::size_t at = uri.find("://");
     const auto endpoint =

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "na/util/fd.hpp"
 
@@ -31,6 +32,10 @@ std::string ip_endpoint(const std::string& uri);
 // Keeps the port of an address, if it has one, from being given to another program, whose tests run
 // at the same time. Nobody listens. Nothing: somebody has it already.
 std::optional<na::util::UniqueFd> hold_port(const std::string& uri);
+
+// Other info strings whose classes reach those of the transport under test, and are reached by
+// them. Of some versions of libraries not all do: then lookup says so.
+std::vector<std::string> other_names();
 
 // Call and return from a case whose capability is missing: it is reported as skipped, with the
 // reason. An executable of which every case was skipped exits with 77.

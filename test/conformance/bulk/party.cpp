@@ -166,8 +166,7 @@ namespace {
 
 // The origin's life: shows its memory, makes progress, answers "hash", leaves on "end".
 void show(support::Link& link, const Shown& shown) {
-    Node node(support::options().protocol, static_cast<std::uint8_t>(shown.context_id + 1),
-              shown.context_id);
+    Node node(shown.protocol, static_cast<std::uint8_t>(shown.context_id + 1), shown.context_id);
     {
         Memory memory(node, shown.sizes, shown.seed, shown.flags);
         hg_bulk_t own = HG_BULK_NULL;

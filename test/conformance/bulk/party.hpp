@@ -134,6 +134,7 @@ struct Shown {
     bool bind = false;
     bool own_memory = false;  // the library's
     std::uint8_t context_id = 0;
+    std::string protocol = support::options().protocol;
 };
 
 // The origin. Made before the target's Node: it may fork.

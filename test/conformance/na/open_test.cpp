@@ -9,13 +9,27 @@ TEST_CASE("a class opens, tells what it is, and closes", "[open]") {
         na_class_t* cls = NA_Initialize(options().protocol.c_str(), listen);
         REQUIRE(cls != nullptr);
         CHECK(options().protocol.starts_with(std::string(NA_Get_class_name(cls)) + "+"));
-        CHECK(std::strlen(NA_Get_class_protocol(cls)) > 0);
+        CHECK(options().protocol ==
+              std::string(NA_Get_class_name(cls)) + "+" + NA_Get_class_protocol(cls));
         CHECK(NA_Is_listening(cls) == listen);
         CHECK(NA_Msg_get_max_unexpected_size(cls) >= 4096);
         CHECK(NA_Msg_get_max_expected_size(cls) >= 4096);
         CHECK(NA_Msg_get_max_tag(cls) >= 0xffff);
         CHECK(NA_Mem_handle_get_max_segments(cls) >= 1);
         CHECK(NA_Finalize(cls) == NA_SUCCESS);
+    }
+}
+
+TEST_CASE("a class tells the name that it was asked for and its addresses the usual one",
+          "[open]") {
+    for (const std::string& name : support::other_names()) {
+        Endpoint::Settings settings;
+        settings.info = name;
+        Endpoint e(settings);
+        CHECK(NA_Get_class_protocol(e.cls()) == name.substr(name.find('+') + 1));
+        CHECK(e.uri().starts_with(std::string(NA_Get_class_name(e.cls())) + "+"));
+        Addr self(e, e.uri());
+        CHECK(NA_Addr_is_self(e.cls(), self));
     }
 }
 

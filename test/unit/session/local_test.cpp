@@ -91,7 +91,7 @@ TEST_CASE("peers by text and by bytes") {
     local.address =
         *na::session::Address::parse(Naming::ip, "192.0.2.1:7", na::AddressFormat::unspec);
     CHECK(local.uri() == "mem://192.0.2.1:7");
-    const auto peer = local.connect("mem://192.0.2.9:80", true);
+    const auto peer = local.connect("mem://192.0.2.9:80", {});
     REQUIRE(peer);
     CHECK((*peer)->uri() == "mem://192.0.2.9:80");
     std::vector<std::byte> identity((*peer)->encode({}));
@@ -102,10 +102,11 @@ TEST_CASE("peers by text and by bytes") {
     identity.pop_back();
     CHECK(local.decode_peer(identity).status() == Status::invalid_arg);
     for (const char* uri : {"192.0.2.9:80", "", "://", "mem://"}) {
-        CHECK_FALSE(local.connect(uri, true));
+        CHECK_FALSE(local.connect(uri, {}));
     }
-    const auto other = local.connect("tcp://192.0.2.9:80", false);
+    const auto other = local.connect("tcp://192.0.2.9:80", "which has moved");
     REQUIRE_FALSE(other);
+    CHECK(other.error().message.find("test+mem, which has moved") != std::string::npos);
     CHECK(other.error().message.find(local.uri()) != std::string::npos);
 }
 

@@ -60,3 +60,12 @@ TEST_CASE("malformed info strings", "[uri]") {
     }
     CHECK(parse_uri(std::string(1024, 'a')));
 }
+
+TEST_CASE("blanks around a text are left away", "[uri]") {
+    using na::util::without_blanks;
+    CHECK(without_blanks("na+sm://1-0\n") == "na+sm://1-0");
+    CHECK(without_blanks(" \t\r\n\v\fa b \t\r\n\v\f") == "a b");
+    CHECK(without_blanks("a") == "a");
+    CHECK(without_blanks("").empty());
+    CHECK(without_blanks(" \n").empty());
+}
