@@ -147,15 +147,11 @@ plugin::Region* Memory::region() noexcept {
 }
 
 std::size_t Memory::encoded_size() {
-    plugin::Region* r = local_ ? region() : nullptr;
+    plugin::Region* r = region();
     return r == nullptr ? 0 : kHeader + r->encode({});
 }
 
 Status Memory::encode(std::span<std::byte> out) {
-    if (!local_) {
-        NA_LOG_ERROR(mem, "only a local memory descriptor can be serialized");
-        return Status::opnotsupported;
-    }
     plugin::Region* r = region();
     if (r == nullptr) {
         return Status::nomem;

@@ -74,6 +74,7 @@ Result<std::unique_ptr<plugin::Region>> Registrar::decode(std::span<const std::b
         Region::Part p;
         p.length = r.integer<std::uint64_t>();
         p.address = r.integer<std::uint64_t>();
+        p.told = p.address;
         p.start = sum;
         // (Nothing is asked of the provider for a descriptor that is wrong so far.)
         if (!r.good() || p.length == 0 || p.length > length - sum ||
@@ -113,6 +114,8 @@ Error Registrar::read_key(util::ByteReader& r, Region& region, Region::Part& par
     }
     MappedKey owner(domain_, part.key);
     region.mapped_.push_back(std::move(owner));
+    const auto* told = reinterpret_cast<const std::uint8_t*>(bytes.data());
+    region.raw_keys_.push_back({.base = base, .bytes = {told, told + size}});
     return Error{Status::success, {}};
 }
 

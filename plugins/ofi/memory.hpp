@@ -52,7 +52,7 @@ class Region final : public plugin::Region {
             0;  // remote: what the provider wants as address of the first byte; local: the pointer
         std::uint64_t key = 0;       // remote and local
         void* descriptor = nullptr;  // local
-        std::uint64_t told = 0;      // local: the address that peers are told
+        std::uint64_t told = 0;      // the address that peers are told
     };
 
     std::size_t encode(std::span<std::byte> out) const override;
@@ -70,7 +70,7 @@ class Region final : public plugin::Region {
     };
 
     std::vector<FabricMr> registrations_;  // local
-    std::vector<RawKey> raw_keys_;         // local, FI_MR_RAW: one per part
+    std::vector<RawKey> raw_keys_;         // FI_MR_RAW: one per part
     std::vector<MappedKey> mapped_;        // remote, FI_MR_RAW
     std::vector<Part> parts_;
     bool host_ = true;

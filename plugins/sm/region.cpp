@@ -168,7 +168,7 @@ LocalRegion::~LocalRegion() {
     table_.leave(*this);
 }
 
-std::size_t LocalRegion::encode(std::span<std::byte> out) const {
+std::size_t Region::encode(std::span<std::byte> out) const {
     const auto segments = list.segments();
     const std::size_t size = 12 + (allocation != 0 ? 16 : 0) + 16 * segments.size();
     if (out.size() < size) {

@@ -86,6 +86,7 @@ class Region : public plugin::Region {
  public:
     Region(std::vector<Segment> segments, std::uint64_t key_)
         : list(std::move(segments)), key(key_) {}
+    std::size_t encode(std::span<std::byte> out) const final;
 
     const SegmentList list;
     const std::uint64_t key;
@@ -102,7 +103,6 @@ class LocalRegion final : public Region {
     LocalRegion(RegionTable& table, std::vector<Segment> segments, std::uint64_t key,
                 Access access);
     ~LocalRegion() override;
-    std::size_t encode(std::span<std::byte> out) const override;
 
     const Access access;
 
@@ -113,7 +113,6 @@ class LocalRegion final : public Region {
 class RemoteRegion final : public Region {
  public:
     using Region::Region;
-    std::size_t encode(std::span<std::byte>) const override { return 0; }
 };
 
 // Untrusted bytes.

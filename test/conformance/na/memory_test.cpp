@@ -189,10 +189,50 @@ TEST_CASE("handles must be the right way round and of the right class", "[memory
     CHECK(op.put(target, 0, remote, 0, 8, p.to_b) == NA_INVALID_ARG);
     CHECK(op.put(local, 0, remote, 0, 8, p.to_a) ==
           NA_INVALID_ARG);  // an address of the other class
-    // A remote handle cannot be registered or serialized.
-    std::byte bytes[4096];
+    // A remote handle cannot be registered.
     CHECK(NA_Mem_register(p.a.cls(), remote, NA_MEM_TYPE_HOST, 0) == NA_OPNOTSUPPORTED);
-    CHECK(NA_Mem_handle_serialize(p.a.cls(), bytes, sizeof bytes, remote) == NA_OPNOTSUPPORTED);
+}
+
+TEST_CASE("a handle that came from a peer can be passed on", "[memory][rma]") {
+    Pair p;
+    Endpoint third;
+    Addr to_owner(third, p.b.uri());
+    std::vector<std::byte> there = support::payload(3000, 1);
+    std::vector<na_segment> segments;
+    const std::size_t count = std::min<std::size_t>(NA_Mem_handle_get_max_segments(p.b.cls()), 3);
+    for (std::size_t i = 0; i < count; ++i) {
+        segments.push_back({there.data() + 1000 * i, 1000});
+    }
+    Mem target(p.b, segments, NA_MEM_READWRITE);
+    Mem passed(p.a, target.serialize());
+    // The same bytes, and no more room than they need.
+    const std::vector<std::byte> bytes = passed.serialize();
+    CHECK(bytes == target.serialize());
+    std::vector<std::byte> small(bytes.size() - 1);
+    {
+        const Quiet quiet;
+        CHECK(NA_Mem_handle_serialize(p.a.cls(), small.data(), small.size(), passed) ==
+              NA_OVERFLOW);
+    }
+    Mem remote(third, bytes);
+    CHECK(remote.serialize() == bytes);
+    std::vector<std::byte> here(1000 * count);
+    Mem local(third, here.data(), here.size(), NA_MEM_READWRITE);
+    Op op(third);
+    const auto both = [&] {
+        p.pump();
+        third.pump();
+    };
+    REQUIRE(op.get(local, 0, remote, 0, here.size(), to_owner) == NA_SUCCESS);
+    REQUIRE(until([&] { return op.done(); }, both));
+    CHECK(op.ret() == NA_SUCCESS);
+    CHECK(std::equal(here.begin(), here.end(), there.begin()));
+    support::fill(here.data(), here.size(), 2);
+    op.reset();
+    REQUIRE(op.put(local, 0, remote, 0, here.size(), to_owner) == NA_SUCCESS);
+    REQUIRE(until([&] { return op.done(); }, both));
+    CHECK(op.ret() == NA_SUCCESS);
+    CHECK(std::equal(here.begin(), here.end(), there.begin()));
 }
 
 TEST_CASE("a handle travels as bytes", "[memory]") {
