@@ -78,8 +78,8 @@ TEST_CASE("malformed addresses are refused", "[peer]") {
                                e.uri().substr(0, e.uri().find("://")),
                                e.uri().substr(0, e.uri().find("://")) + "://",
                                e.uri().substr(0, e.uri().find("://")) + ":/" + "x",
-                               e.uri() + " ",
-                               e.uri() + "\n",
+                               e.uri() + " " + e.uri(),
+                               "\n",
                                "other" + e.uri(),
                                e.uri().substr(0, e.uri().find("://") + 3) + std::string(5000, '7')};
     for (const std::string& text : bad) {
