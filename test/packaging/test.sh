@@ -156,6 +156,35 @@ if [ -n "$mercury_compat" ]; then
                 "$source/docs/examples/hello_c/hello.c" "-I$root/include" "-L$libs" $names "-Wl,-rpath,$libs"
             [[ "$(env -u LD_LIBRARY_PATH ldd "$work/by-name")" == *"libcinnabar-na.so.0 => $libs"* ]] || fail "$names is not ours"
         done
+        # What is inline in Mercury's headers needs no library but that, named or as a file.
+        cat >"$work/inline.c" <<'TEXT'
+#include <mercury.h>
+#include <mercury_event.h>
+#include <mercury_thread_condition.h>
+#include <mercury_time.h>
+#include <na.h>
+int main(void) {
+    hg_time_t now;
+    bool set = true;
+    hg_thread_cond_t condition = HG_THREAD_COND_INITIALIZER;
+    hg_thread_mutex_t mutex = HG_THREAD_MUTEX_INITIALIZER;
+    hg_thread_mutex_lock(&mutex);
+    (void) hg_thread_cond_timedwait(&condition, &mutex, 1);
+    hg_thread_mutex_unlock(&mutex);
+    return HG_Class_get_name(NULL) == NULL && NA_Get_class_name(NULL) == NULL && hg_time_get_current(&now) == 0 &&
+                   hg_event_get(-1, &set) != 0 && hg_time_stamp() != NULL
+               ? 0
+               : 1;
+}
+TEXT
+        for names in "-L$libs -lmercury" "$libs/libmercury.so"; do
+            # shellcheck disable=SC2086
+            run_quietly "$names alone" env -u LD_LIBRARY_PATH $CC $SANITIZE -std=c11 -o "$work/inline" "$work/inline.c" \
+                "-I$root/include" $names "-Wl,-rpath,$libs"
+            env -u LD_LIBRARY_PATH "$work/inline" || fail "$names alone"
+        done
+        # Nobody needs at run time what he does not use.
+        if objdump -p "$work/by-name" | grep -q 'NEEDED.*cinnabar-util'; then fail "-lmercury needs the utilities"; fi
         echo "ok: -lmercury"
     fi
 fi
