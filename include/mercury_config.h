@@ -50,7 +50,11 @@ typedef uint8_t hg_bool_t;
 #else
 #define HG_FALLTHROUGH
 #endif
+#if defined(__GNUC__)
+#define HG_INLINE __inline__ /* with -std=c90, too */
+#else
 #define HG_INLINE inline
+#endif
 
 /* mercury_macros.h generates structures and their procs (which takes no Boost here). */
 #define HG_HAS_BOOST

@@ -35,6 +35,10 @@
 #define HG_UTIL_PUBLIC
 #define HG_UTIL_PRIVATE
 #endif
+#if defined(__GNUC__)
+#define HG_UTIL_INLINE __inline__ /* with -std=c90, too */
+#else
 #define HG_UTIL_INLINE inline
+#endif
 
 #endif /* MERCURY_UTIL_CONFIG_H */

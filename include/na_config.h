@@ -35,7 +35,11 @@
 #else
 #define NA_FALLTHROUGH
 #endif
+#if defined(__GNUC__)
+#define NA_INLINE __inline__ /* with -std=c90, too */
+#else
 #define NA_INLINE inline
+#endif
 #define NA_PLUGIN NA_PUBLIC
 #define NA_PLUGIN_VISIBILITY NA_PUBLIC
 
