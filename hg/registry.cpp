@@ -66,14 +66,22 @@ Status Registry::functions(std::uint64_t id, Registration::Functions& out) {
 
 Result<std::uint64_t> Registry::add(std::string_view name,
                                     const Registration::Functions& functions) {
-    return store(id_of(name), name, functions);
+    auto id = store(id_of(name), name, functions);
+    if (id) {
+        NA_LOG_DEBUG(rpc, "registered \"{}\" as {:#x}", name, *id);
+    }
+    return id;
 }
 
 Result<std::uint64_t> Registry::add(std::uint64_t id, const Registration::Functions& functions) {
     if (id == 0) {
         return Error{Status::invalid_arg, "RPC id 0 means no RPC: choose another"};
     }
-    return store(id, {}, functions);
+    auto added = store(id, {}, functions);
+    if (added) {
+        NA_LOG_DEBUG(rpc, "registered {:#x}", id);
+    }
+    return added;
 }
 
 Result<std::uint64_t> Registry::store(std::uint64_t id, std::string_view name,
@@ -130,6 +138,7 @@ Status Registry::remove(std::uint64_t id) {
         }
         retire(*gone);
     }
+    NA_LOG_DEBUG(rpc, "deregistered {:#x}", id);
     try {
         sweep();
     } catch (const std::bad_alloc&) {

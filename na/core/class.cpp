@@ -115,6 +115,9 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
     }
     cls->self_ = self->release();
     cls->self_->self_ = true;
+    NA_LOG_DEBUG(cls, "opened {}+{} as {}{}: messages of up to {} and {} bytes", cls->class_name(),
+                 cls->protocol(), cls->self_->uri(), listen ? ", listening" : "",
+                 cls->max_message(Lane::unexpected), cls->max_message(Lane::expected));
     return cls;
 }
 
@@ -124,6 +127,9 @@ bool Class::has_context(std::uint8_t id) const {
 }
 
 Class::~Class() {
+    if (self_ != nullptr) {
+        NA_LOG_DEBUG(cls, "closed {}+{}", class_name_, protocol_);
+    }
     {
         const std::lock_guard guard(classes().mutex);
         std::erase(classes().list, this);
@@ -173,7 +179,11 @@ Result<AddressRef> Class::lookup(std::string_view name) {
     if (!peer) {
         return std::move(peer).error();
     }
-    return intern(std::move(*peer));
+    auto address = intern(std::move(*peer));
+    if (address) {
+        NA_LOG_DEBUG(addr, "looked up {}", (*address)->uri());
+    }
+    return address;
 }
 
 Result<AddressRef> Class::intern(std::unique_ptr<plugin::Peer> peer) {

@@ -84,10 +84,12 @@ Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id) {
             }
         }
     }
+    NA_LOG_DEBUG(ctx, "opened context {} of {}+{}", id, cls.class_name(), cls.protocol());
     return context;
 }
 
 Context::~Context() {
+    NA_LOG_DEBUG(ctx, "closed context {} of {}+{}", id_, cls_.class_name(), cls_.protocol());
     {
         // References of the plugin end with it; until then it is to hear of peers that go.
         const std::lock_guard guard(lock_);

@@ -2,6 +2,8 @@
 // Names: one transport under several, and addresses as files and terminals have them.
 #include <catch2/catch.hpp>
 
+#include <cstdio>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -142,5 +144,40 @@ TEST_CASE("so may one of a class that has shared memory as well") {
         REQUIRE(HG_Addr_lookup2(p.a.cls(), text.c_str(), &found) == HG_SUCCESS);
         const Addr to(p.a, found);
         CHECK(HG_Addr_cmp(p.a.cls(), to, p.to_b));
+    }
+}
+
+TEST_CASE("the log for debugging names what comes and goes") {
+    std::string log;
+    std::string uri;
+    {
+        const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), std::fclose);
+        REQUIRE(file != nullptr);
+        HG_Set_log_stream("debug", file.get());
+        HG_Set_log_level("debug");
+        {
+            Pair p;
+            uri = p.b.uri();
+            REQUIRE(HG_Register_name(p.a.cls(), "names/logged", nullptr, nullptr, nullptr) != 0);
+            REQUIRE(HG_Deregister(p.a.cls(), p.a.hold) == HG_SUCCESS);
+            Call call(p.a, p.to_b, p.a.echo);
+            Blob in = blob(1, 100);
+            CHECK(p.run(call, in) == HG_SUCCESS);
+        }
+        HG_Set_log_level("error");
+        HG_Set_log_stream("debug", nullptr);
+        std::rewind(file.get());
+        char line[1000];
+        while (std::fgets(line, sizeof line, file.get()) != nullptr) {
+            log += line;
+        }
+    }
+    INFO(log);
+    const std::string transport = uri.substr(uri.find("://") + 3);
+    for (const std::string& said : {std::string("opened"), std::string("closed"),
+                                    std::string("context 0"), std::string("\"names/logged\""),
+                                    "looked up " + uri, transport, std::string("deregistered")}) {
+        INFO(said);
+        CHECK(log.find(said) != std::string::npos);
     }
 }
