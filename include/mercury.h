@@ -326,8 +326,9 @@ HG_PUBLIC hg_return_t HG_Set_data(hg_handle_t handle, void* data, void (*free_ca
 /* The pointer; NULL if there is none, or for HG_HANDLE_NULL. */
 HG_PUBLIC void* HG_Get_data(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
-/* Which context of the target gets the RPC; 0 after HG_Create and HG_Reset. HG_INVALID_ARG: a
- * target's handle. */
+/* Which context of the target gets the RPC; 0 after HG_Create and HG_Reset. It may have been opened
+ * at any time before the call; the RPC ends with HG_HOSTUNREACH where there is none of that id.
+ * HG_INVALID_ARG: a target's handle. */
 HG_PUBLIC hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
 
 /* ---- Structures of a handle ----------------------------------------------------------------- */

@@ -39,7 +39,7 @@ bool add_to(const util::UniqueFd& set, int fd, std::uint32_t events, void* what)
 
 Engine::Engine(const Local& local, std::uint8_t id, plugin::Sink& sink, const Traits& traits)
     : local_(local), id_(id), sink_(sink), traits_(traits) {
-    local_.context_opens(id);
+    local_.roster.opens(id);
 }
 
 Error Engine::open() {
@@ -60,6 +60,7 @@ Error Engine::open() {
 }
 
 void Engine::say_goodbye() noexcept {
+    local_.roster.closes(id_);
     for (auto& [key, link] : links_) {
         if (link->state == Link::State::up && !link->self) {
             link->due |= Link::kBye;

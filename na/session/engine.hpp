@@ -6,7 +6,7 @@
 //
 //   engine.cpp     life, progress, sleep            handshake.cpp  who is who (wire.hpp)
 //   links.cpp      the table of links, strangers    message.cpp    messages and flow control
-//   liveness.cpp   peers that die
+//   liveness.cpp   peers that die                  ask.cpp        contexts that may not be there
 //
 // Why the seam is where it is:
 //   - The engine decides what is sent to whom and when, and that is all that it asks for: one
@@ -44,6 +44,8 @@ namespace na::session {
 inline constexpr std::int64_t kMs = 1'000'000;    // ns
 inline constexpr std::int64_t kLook = 5 * kMs;    // between looks at watched links
 inline constexpr std::int64_t kCall = 300 * kMs;  // between checks of a silent peer
+// Greetings that nobody answers for so long: whether there is such a context is asked (ask.cpp).
+inline constexpr std::int64_t kDoubt = 200 * kMs;
 
 // What an engine has to know of its transport; constant.
 struct Traits {
@@ -100,7 +102,7 @@ class Engine : public plugin::Context {
     Engine(const Local& local, std::uint8_t id, plugin::Sink& sink, const Traits& traits);
     // Before anything else. Errors: nomem, io_error.
     Error open();
-    ~Engine() override = default;
+    ~Engine() override { local_.roster.closes(id_); }
     // A transport's destructor calls both: the first while it can still transmit, the second before
     // it closes what its links have with the library (links() live longer than its own members).
     void say_goodbye() noexcept;
@@ -280,9 +282,18 @@ class Engine : public plugin::Context {
     void on_confirm(const Header& h, const Card& card);
     void on_check(const Header& h, const Card& card);
     void on_reset(const Header& h, const Card& card);
+    void refer(const Header& h, const Card& card);
+
+    // ask.cpp
+    static void no_question(Link& link) noexcept;
+    plugin::Posted find_out(Link& link, const Op& op) noexcept;
+    void ask_about(Link& link) noexcept;
+    void doubt(Link& link, std::int64_t now);
+    void on_ask(const Header& h, const Card& card);
+    void on_news(Link* link, const Card& card);
 
     // message.cpp
-    plugin::Posted not_up(Link& link) noexcept;
+    plugin::Posted not_up(Link& link, const Op& op) noexcept;
     void sort(std::span<const std::byte> bytes);
     void take(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes);
     bool deliver(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes);
@@ -324,6 +335,7 @@ class Engine : public plugin::Context {
     util::IntrusiveList<Link, &Link::age> strangers_;  // never were up
     util::IntrusiveList<Link, &Link::turn> known_;     // were up; next to be audited first
     std::size_t stranger_count_ = 0;
+    std::uint64_t asks_ = 0;  // the number of the last
     util::IntrusiveList<Link, &Link::dying> dead_;
     util::IntrusiveList<Link, &Link::departing> departing_;
     unsigned last_words_ = 0;  // polls since the last of those came

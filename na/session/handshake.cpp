@@ -15,7 +15,6 @@ namespace {
 constexpr std::int64_t kFirstCall = 10'000'000;  // ns
 constexpr std::int64_t kYield =
     300'000'000;  // ns: how long another one's hello has time to lead to a session
-constexpr std::int64_t kAbsent = 200'000'000;       // ns
 constexpr std::uint32_t kWelcomeLife = 60'000'000;  // us: how long a welcome may be confirmed
 
 // Whose hello is answered when both say hello: the smaller one's.
@@ -53,8 +52,10 @@ void Engine::forget_session(Link& link) noexcept {
     link.fading = false;
     link.end_probe();
     link.answered = link.hurried = false;
-    link.due &= static_cast<std::uint8_t>(
-        ~(Link::kHello | Link::kConfirm | Link::kCheck | Link::kCredit | Link::kBye));
+    no_question(link);
+    link.due &=
+        static_cast<std::uint16_t>(~(Link::kHello | Link::kConfirm | Link::kCheck | Link::kCredit |
+                                     Link::kBye | Link::kAsk | Link::kNews));
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
         link.sent[lane] = link.acked[lane] = link.taken[lane] = link.told[lane] = 0;
         leave_over(link, lane);
@@ -69,7 +70,7 @@ void Engine::forget_session(Link& link) noexcept {
 }
 
 void Engine::greet(Link& link) noexcept {
-    link.absent_until = 0;
+    no_question(link);
     const std::uint64_t offer = random_number();
     try {
         set_cookie(link, offer);
@@ -90,7 +91,9 @@ void Engine::greet(Link& link) noexcept {
     link.gave_way = false;
     link.due |= Link::kHello;
     link.call_interval = kFirstCall;
-    link.next_call = now_ns() + kFirstCall;
+    link.asked_at = now_ns();
+    link.next_ask = link.asked_at + kDoubt;
+    link.next_call = link.asked_at + kFirstCall;
     greeting_ = true;
     watch(link);
     meets(link);
@@ -128,7 +131,9 @@ void Engine::lost(Link& link, Status why) {
     ++stats_.lost;
     NA_LOG_INFO(addr, "the session with {} ended", link.address.text());
     end_operations(link, why);
-    const bool was_up = link.state == Link::State::up;
+    // Nobody wants anything of a context that was greeted for a question only, and that is not
+    // there.
+    const bool nobodys = std::exchange(link.inquires, false) && link.state != Link::State::up;
     forget_session(link);
     link.due = 0;
     link.wants = false;
@@ -136,15 +141,10 @@ void Engine::lost(Link& link, Status why) {
     link.parting = false;
     link.audited = false;
     if (link.peer != nullptr) {
-        const bool others = other_link_up(link);
-        if (!others) {
-            sink_.peer_lost(*link.peer, why);
-        } else if (was_up) {
+        if (other_link_up(link)) {
             sink_.context_lost(*link.peer, link.target, why);
-        } else {
-            // Not the peer is gone, this context of it never was there: what is posted to it fails
-            // for a while.
-            link.absent_until = now_ns() + kAbsent;
+        } else if (!nobodys) {
+            sink_.peer_lost(*link.peer, why);
         }
         if (std::exchange(link.holds_source, false)) {
             sink_.release(*link.peer);
@@ -180,14 +180,14 @@ bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint
            .taken = {link.taken[0], link.taken[1]}}
         .write(bytes);
     std::size_t size = Header::kSize;
-    if (kind != Kind::credit && kind != Kind::bye) {
+    if (has_card(kind)) {
         const std::size_t* largest = local_.caps.max_message;
         size += Card{.number = number,
                      .max_message = {static_cast<std::uint32_t>(largest[0]),
                                      static_cast<std::uint32_t>(largest[1])},
                      .window = local_.window,
                      .context = id_,
-                     .contexts = local_.announced(),
+                     .contexts = local_.roster.told(),
                      .identity = local_.address.identity()}
                     .write(std::span(bytes).subspan(Header::kSize));
     }
@@ -218,7 +218,7 @@ bool Engine::flush(Link& link) noexcept {
             work(link);
             return false;
         }
-        link.due &= static_cast<std::uint8_t>(~bit);
+        link.due &= static_cast<std::uint16_t>(~bit);
         return true;
     };
     const auto now = static_cast<std::uint32_t>(now_us());
@@ -230,7 +230,9 @@ bool Engine::flush(Link& link) noexcept {
                              link.welcome_offer, now),
               now) ||
         !send(Link::kHello, Kind::hello, 0, link.offer) ||
-        !send(Link::kCheck, Kind::check, link.out_cookie, 0)) {
+        !send(Link::kCheck, Kind::check, link.out_cookie, 0) ||
+        !send(Link::kAsk, Kind::ask, link.out_cookie, asks_) ||
+        !send(Link::kNews, Kind::news, link.out_cookie, link.news_number)) {
         return false;
     }
     if ((link.due & Link::kCredit) != 0) {
@@ -255,7 +257,7 @@ void Engine::arrived_control(const Header& h, std::span<const std::byte> rest) {
             acknowledged(*link, h);
         }
     }
-    if (h.kind == Kind::credit || h.kind == Kind::bye) {
+    if (!has_card(h.kind)) {
         if (h.kind == Kind::credit && link != nullptr) {
             answered(*link);
         }
@@ -289,6 +291,12 @@ void Engine::arrived_control(const Header& h, std::span<const std::byte> rest) {
         case Kind::reset:
             on_reset(h, card);
             break;
+        case Kind::ask:
+            on_ask(h, card);
+            break;
+        case Kind::news:
+            on_news(link, card);
+            break;
         default:
             break;
     }
@@ -308,7 +316,7 @@ void Engine::on_hello(const Card& card) {
         }
         // Once, and our own greeting counts nevertheless: anybody may greet in the peer's name.
         if (!std::exchange(link->gave_way, true)) {
-            link->due &= static_cast<std::uint8_t>(~Link::kHello);
+            link->due &= static_cast<std::uint16_t>(~Link::kHello);
             link->next_call = now_ns() + kYield;
         }
     }
@@ -330,13 +338,16 @@ void Engine::on_welcome(Link& link, const Header& h, const Card& card) noexcept 
     link.out_cookie = card.number;
     link.window = card.window;
     if (link.peer != nullptr) {
-        link.peer->set_contexts(card.contexts);
+        link.peer->learn(card.contexts);
     }
     link.max_message[0] = card.max_message[0];
     link.max_message[1] = card.max_message[1];
     link.heard = 0;
-    link.due &= static_cast<std::uint8_t>(~Link::kHello);
+    link.due &= static_cast<std::uint16_t>(~Link::kHello);
     link.due |= Link::kConfirm;
+    if (std::exchange(link.inquires, false)) {
+        link.due |= Link::kAsk;
+    }
     flush(link);
 }
 
@@ -385,11 +396,11 @@ void Engine::on_confirm(const Header& h, const Card& card) {
     link->their_offer = card.number;
     link->out_cookie = card.number;
     link->window = card.window;
-    link->peer->set_contexts(card.contexts);
+    link->peer->learn(card.contexts);
     link->state = Link::State::up;
     knows(*link);
     link->heard = 0;
-    link->due &= static_cast<std::uint8_t>(~(Link::kHello | Link::kConfirm));
+    link->due &= static_cast<std::uint16_t>(~(Link::kHello | Link::kConfirm));
     meets(*link);
 }
 
@@ -400,6 +411,11 @@ void Engine::on_check(const Header& h, const Card& card) {
         flush(*it->second);
         return;
     }
+    refer(h, card);
+}
+
+// Knows no such session.
+void Engine::refer(const Header& h, const Card& card) {
     if (Link* link = stranger(card)) {
         link->met = true;
         link->reset_cookie = h.cookie;

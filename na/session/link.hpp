@@ -34,14 +34,16 @@ struct Link {
     };
 
     // What is to be sent to the peer as soon as the transport takes it.
-    enum Due : std::uint8_t {
+    enum Due : std::uint16_t {
         kHello = 1,
         kWelcome = 2,
         kConfirm = 4,
         kCheck = 8,
         kCredit = 16,
         kReset = 32,
-        kBye = 64
+        kBye = 64,
+        kAsk = 128,
+        kNews = 256
     };
 
     Link(Address a, std::uint8_t t) : address(std::move(a)), target(t) {}
@@ -52,7 +54,7 @@ struct Link {
     const Address address;
     const std::uint8_t target;  // the peer's context
     State state = State::idle;
-    std::uint8_t due = 0;
+    std::uint16_t due = 0;
     bool self = false;
     bool holds_source = false;  // a reference from Sink::source()
     bool refused = false;       // the core did not want to know the peer: said once
@@ -85,6 +87,15 @@ struct Link {
     std::deque<Held> held[kLanes];
     std::size_t left_over[kLanes] = {0, 0};  // of those held, the first: of sessions that ended
 
+    // Whether the peer has this context at all is asked over its other links (ask.cpp).
+    const Op* asker = nullptr;      // while idle: the post that waits for the answer
+    bool denied = false;            // that was it: it has not
+    bool inquires = false;          // greeting for such a question only
+    std::uint64_t asked = 0;        // answers from that number on count; 0: none is awaited
+    std::int64_t asked_at = 0;      // when the asker came, or the greeting began; now_ns()
+    std::int64_t next_ask = 0;      // now_ns()
+    std::uint64_t news_number = 0;  // to be answered
+
     // With the library: those with an operation are the engine's, others the transport's.
     util::IntrusiveList<Request, &Request::hook> requests;
     std::size_t request_count = 0;  // of those
@@ -94,7 +105,6 @@ struct Link {
     std::int64_t heard = 0;          // last message; 0: since the last look
     std::int64_t next_call = 0;      // hello or check
     std::int64_t met_at = 0;         // a stranger: when it first was heard of
-    std::int64_t absent_until = 0;   // nobody was there a moment ago
     std::int64_t call_interval = 0;  // between hellos
     std::int64_t blocked_since = 0;  // the transport does not get through; 0: it does
     std::int64_t next_probe = 0;

@@ -97,6 +97,7 @@ void Engine::awaits(Op& op, bool begins) {
             return;
         }
     }
+    link->inquires = false;
     link->awaited = begins ? link->awaited + 1 : link->awaited - (link->awaited != 0 ? 1 : 0);
     if (begins) {
         watch(*link);
@@ -129,6 +130,9 @@ void Engine::look_around(std::int64_t now) {
                              !link->requests.empty() || link->due != 0 ||
                              link->state == Link::State::greeting;
         // The next post that finds no room says it again; one that was canceled does not.
+        if (!link->wants && link->state == Link::State::idle) {
+            no_question(*link);
+        }
         link->wants = false;
         if (!matters) {
             util::IntrusiveList<Link, &Link::watched>::remove(*link);
@@ -192,6 +196,9 @@ void Engine::check_link(Link& link, std::int64_t now) {
         link.due |= Link::kCheck;
         ++stats_.checks;
         flush(link);
+    }
+    if (link.state == Link::State::greeting && now >= link.next_ask) {
+        doubt(link, now);
     }
     const bool suspect = (link.blocked_since != 0 && now - link.blocked_since > kPatience) ||
                          (link.state == Link::State::up && now - link.heard > kSilence);

@@ -43,10 +43,10 @@ Local::Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming n
                    ? std::uint8_t{1}
                    : std::max<std::uint8_t>({spec.contexts, spec.info.max_contexts, 1})),
       reserved(std::max<std::uint8_t>(spec.info.max_contexts, 1)),
+      roster(reserved),
       window(static_cast<std::uint16_t>(
           std::clamp(kWindowBytes / largest_of(spec.info, usual_message), kMinWindow, kMaxWindow))),
-      largest(largest_of(spec.info, usual_message)),
-      announced_(reserved) {
+      largest(largest_of(spec.info, usual_message)) {
     caps.protocol = protocol;
     caps.max_message[0] = size_of(spec.info.max_unexpected, usual_message);
     caps.max_message[1] = size_of(spec.info.max_expected, usual_message);
@@ -95,13 +95,6 @@ Result<std::unique_ptr<plugin::Peer>> Local::decode_peer(
     }
     return std::unique_ptr<plugin::Peer>(
         std::make_unique<Peer>(std::move(*to), protocol, contexts));
-}
-
-void Local::context_opens(std::uint8_t id) const noexcept {
-    const auto count = static_cast<std::uint8_t>(id + 1);
-    std::uint8_t before = announced();
-    while (before < count && !announced_.compare_exchange_weak(before, count)) {
-    }
 }
 
 Error no_port_behind() {

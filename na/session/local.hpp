@@ -4,7 +4,6 @@
 // on.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,6 +15,7 @@
 
 #include "na/plugin.hpp"
 #include "na/session/address.hpp"
+#include "na/session/contexts.hpp"
 #include "na/session/secret.hpp"
 
 namespace na::session {
@@ -38,10 +38,9 @@ struct Local {
     const bool listening;         // peers may be told to come here
     const std::uint8_t contexts;  // that the class may have
     const std::uint8_t reserved;  // those that it has places for from the beginning
-    // What peers are told: ids from there on have never been anybody's, and what listens where they
-    // would be is somebody else.
-    std::uint8_t announced() const noexcept { return announced_.load(std::memory_order_relaxed); }
-    void context_opens(std::uint8_t id) const noexcept;
+    // What peers are told, as engines come and go: what listens where another context would be is
+    // somebody else.
+    mutable Roster roster;
     const std::uint16_t window;  // messages per peer and lane that are kept; bounds their bytes
     const std::size_t largest;   // message of either lane, header included
     const Secret secret;
@@ -68,9 +67,6 @@ struct Local {
     Result<std::unique_ptr<plugin::Peer>> connect(std::string_view uri,
                                                   std::string_view why_not) const;
     Result<std::unique_ptr<plugin::Peer>> decode_peer(std::span<const std::byte> identity) const;
-
- private:
-    mutable std::atomic<std::uint8_t> announced_;
 };
 
 // The class is at the last ports there are.

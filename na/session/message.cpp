@@ -17,11 +17,11 @@ Posted Engine::again(Link& link) noexcept {
 }
 
 // The session is not there yet: begin it, or give the transport the chance to go on with it.
-Posted Engine::not_up(Link& link) noexcept {
+Posted Engine::not_up(Link& link, const Op& op) noexcept {
+    link.inquires = false;
     if (link.state == Link::State::idle) {
-        if (!link.peer->has_context(link.target) ||
-            (link.absent_until != 0 && now_ns() < link.absent_until)) {
-            return Posted::failed(Status::hostunreach);
+        if (const Posted answer = find_out(link, op); answer.what != Posted::What::done) {
+            return answer;
         }
         greet(link);
         if (link.state == Link::State::up) {  // oneself
@@ -44,7 +44,7 @@ Link* Engine::session(Op& op, Posted& instead) noexcept {
         }
     }
     if (link->state != Link::State::up) [[unlikely]] {
-        instead = not_up(*link);
+        instead = not_up(*link, op);
         return instead.what == Posted::What::done ? link : nullptr;
     }
     return link;

@@ -5,14 +5,16 @@
 // do not look at each other's.
 #pragma once
 
-#include <atomic>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "na/plugin.hpp"
 #include "na/session/address.hpp"
+#include "na/session/contexts.hpp"
 
 namespace na::session {
 
@@ -58,17 +60,26 @@ class Peer final : public plugin::Peer {
     const Address& address() const noexcept { return address_; }
     Links& links(std::uint8_t context) noexcept { return links_[context]; }
 
-    // How many contexts it has, once it has told; any thread.
+    // Whether it has that context, as far as it has told; any thread.
     bool has_context(std::uint8_t id) const noexcept {
-        return id < contexts_.load(std::memory_order_relaxed);
+        const std::lock_guard guard(mutex_);
+        return !contexts_ || contexts_->open.has(id);
     }
-    void set_contexts(std::uint8_t n) noexcept { contexts_.store(n, std::memory_order_relaxed); }
+    // What it has told one of our contexts, which may be older than what it has told another. Any
+    // thread.
+    void learn(const Contexts& told) noexcept {
+        const std::lock_guard guard(mutex_);
+        if (!contexts_ || contexts_->life != told.life || contexts_->edition < told.edition) {
+            contexts_ = told;
+        }
+    }
 
  private:
     const Address address_;
     const std::string protocol_;
     const std::unique_ptr<Links[]> links_;
-    std::atomic<std::uint16_t> contexts_{256};
+    mutable std::mutex mutex_;
+    std::optional<Contexts> contexts_;  // what it has told last; guarded by mutex_
 };
 
 }  // namespace na::session

@@ -17,6 +17,9 @@
 // not against a session that has begun since. So who had an address cannot speak for who has it
 // now.
 //
+// Which contexts a class has changes during a session: `ask`, with a number, is answered by `news`,
+// which repeats it. Both go to the cookie of the session.
+//
 // Flow control: each side counts per lane what it took (handed to the core), modulo 2^16, and tells
 // it in every header; at most a window of messages is under way. That bounds what a receiver has to
 // keep.
@@ -29,11 +32,12 @@
 #include <string_view>
 
 #include "na/plugin.hpp"
+#include "na/session/contexts.hpp"
 #include "na/util/bytes.hpp"
 
 namespace na::session {
 
-inline constexpr std::uint8_t kWireVersion = 2;
+inline constexpr std::uint8_t kWireVersion = 3;
 
 enum class Kind : std::uint8_t {
     unexpected,  // data, as Lane
@@ -45,11 +49,18 @@ enum class Kind : std::uint8_t {
     credit,   // counts only
     reset,    // "I know no such cookie"; card, the cookie in question
     bye,      // the context closes
+    ask,      // "which contexts have you?"; card, a number. Answered by `news`, or by `reset`
+    news,     // card, the number that was asked with
 };
-inline constexpr Kind kLastKind = Kind::bye;
+inline constexpr Kind kLastKind = Kind::news;
+// Who sends it, behind the header.
+constexpr bool has_card(Kind kind) noexcept {
+    return kind > Kind::expected && kind != Kind::credit && kind != Kind::bye;
+}
 constexpr const char* to_string(Kind kind) noexcept {
-    constexpr const char* kNames[] = {"unexpected", "expected", "hello", "welcome", "confirm",
-                                      "check",      "credit",   "reset", "bye"};
+    constexpr const char* kNames[] = {"unexpected", "expected", "hello",  "welcome",
+                                      "confirm",    "check",    "credit", "reset",
+                                      "bye",        "ask",      "news"};
     return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -93,16 +104,16 @@ struct Header {
     }
 };
 
-// What follows the header of hello, welcome, confirm, check and reset: who sends it.
+// What follows the header where has_card(): who sends it.
 struct Card {
-    std::uint64_t number = 0;                // offer, cookie
+    std::uint64_t number = 0;                // offer, cookie; of ask and news
     std::uint32_t max_message[kLanes] = {};  // that the sender takes
     std::uint16_t window = 0;                // messages per lane that it keeps
     std::uint8_t context = 0;
-    std::uint8_t contexts = 0;  // that the sender's class may have
+    Contexts contexts;  // of the sender's class
     std::string_view identity;
 
-    static constexpr std::size_t kMaxSize = 21 + 255;
+    static constexpr std::size_t kMaxSize = 37 + ContextSet::kMaxBytes + 255;
 
     std::size_t write(std::span<std::byte> out) const noexcept {
         util::ByteWriter w(out);
@@ -111,7 +122,11 @@ struct Card {
         w.integer(max_message[1]);
         w.integer(window);
         w.integer(context);
-        w.integer(contexts);
+        w.integer(contexts.life);
+        w.integer(contexts.edition);
+        const std::span<const std::uint8_t> set = contexts.open.bytes();
+        w.integer(static_cast<std::uint8_t>(set.size()));
+        w.bytes(set.data(), set.size());
         w.integer(static_cast<std::uint8_t>(identity.size()));
         w.bytes(identity);
         return w.written();
@@ -123,10 +138,13 @@ struct Card {
         max_message[1] = r.integer<std::uint32_t>();
         window = r.integer<std::uint16_t>();
         context = r.integer<std::uint8_t>();
-        contexts = r.integer<std::uint8_t>();
+        contexts.life = r.integer<std::uint64_t>();
+        contexts.edition = r.integer<std::uint64_t>();
+        const bool is_set = contexts.open.read(r.bytes(r.integer<std::uint8_t>()));
         const auto bytes = r.bytes(r.integer<std::uint8_t>());
         identity = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-        return r.good() && r.left() == 0 && !identity.empty() && window != 0 && context < contexts;
+        return r.good() && r.left() == 0 && is_set && !identity.empty() && window != 0 &&
+               contexts.open.has(context);
     }
 };
 

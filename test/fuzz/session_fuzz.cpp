@@ -59,7 +59,12 @@ struct Scene {
                 card.max_message[1] = in.integer<std::uint32_t>();
                 card.window = in.integer<std::uint16_t>();
                 card.context = in.integer<std::uint8_t>();
-                card.contexts = in.integer<std::uint8_t>();
+                const auto contexts = in.integer<std::uint8_t>();
+                for (std::uint8_t id = 0; id < contexts; ++id) {
+                    card.contexts.open.add(id);
+                }
+                card.contexts.life = 1 + contexts / 128U;
+                card.contexts.edition = contexts;
                 card.identity = stranger.local.address.identity();
                 context->inbox.push_back(control(of, to, card, 0, tag));
                 break;

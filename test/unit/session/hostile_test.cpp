@@ -12,12 +12,14 @@ using namespace session_test;
 namespace {
 
 Card card_of(const std::string& identity, std::uint64_t number = 1) {
-    return {.number = number,
-            .max_message = {4096, 4096},
-            .window = 16,
-            .context = 0,
-            .contexts = 1,
-            .identity = identity};
+    Card card{.number = number,
+              .max_message = {4096, 4096},
+              .window = 16,
+              .context = 0,
+              .contexts = {.life = 1, .edition = 0, .open = {}},
+              .identity = identity};
+    card.contexts.open.add(0);
+    return card;
 }
 
 // Someone who takes part by hand: it hears what is sent to its place.
@@ -113,7 +115,7 @@ TEST_CASE("greetings from addresses that cannot be are dropped") {
     const std::string last = address_of(65535).identity();
     Card high = card_of(last);
     high.context = 1;
-    high.contexts = 2;
+    high.contexts.open.add(1);
     const std::string v6 = address_of(2000, "2001:db8::1").identity();  // n speaks IPv4
     const std::string garbage = "garbage";
     const std::string self = n.local.address.identity();
@@ -394,4 +396,71 @@ TEST_CASE("what is kept of one peer is bounded, however often it begins anew") {
     n.progress();
     CHECK(n.messages.size() <= 2 * window);
     CHECK(n.was_dropped("messages of an ended session that there was no room for"));
+}
+
+TEST_CASE("news are a peer's own, and answer what was asked") {
+    Net net;
+    Node n(net, 1000);
+    Stranger s(net, 2000);
+    const Session session = begin(s, n);
+    const auto news = [&](std::uint64_t cookie, const Card& card) {
+        n->inbox.push_back(control(Kind::news, cookie, card));
+        n.progress();
+    };
+    const std::string other = address_of(3000).identity();
+    Card third = card_of(s.identity(), 0);
+    third.context = 3;
+    third.contexts.open.add(3);
+    news(4711, card_of(s.identity(), 0));      // of no session
+    news(session.out, card_of(other, 0));      // in another one's name
+    news(session.out, third);                  // in another context's
+    news(session.out, card_of(s.identity()));  // number 1: nothing was asked
+    CHECK(n->stat("session_bad_input") == 4);
+    CHECK(n.was_dropped("news that nobody has asked for"));
+    n->inbox.push_back(data({.cookie = session.out, .kind = Kind::news}));
+    n->inbox.push_back(data({.cookie = session.out, .kind = Kind::ask}));
+    n.progress();
+    CHECK(n->stat("session_bad_input") == 6);
+    CHECK(n->stat("session_links") == 1);
+    CHECK(n.lost.empty());
+
+    // A peer that claims to have no context but this one harms itself only.
+    TestOp op;
+    op.op.target_id = 2;
+    CHECK(n.post(op, s.node, "x").what == Posted::What::again);
+    Header h;
+    Card card;
+    REQUIRE(s.heard(Kind::ask, h, card));
+    CHECK(h.cookie == session.in);
+    CHECK(card.identity == n.local.address.identity());
+    Card last = card_of(s.identity(), card.number);
+    last.contexts.edition = UINT64_MAX;
+    news(session.out, last);
+    CHECK(n.post(op, s.node, "x").status == Status::hostunreach);
+}
+
+TEST_CASE("who asks is answered once for all that he asked before") {
+    Net net;
+    Node n(net, 1000);
+    Stranger s(net, 2000);
+    const Session session = begin(s, n);
+    n->refuses = true;
+    for (std::uint64_t number = 1; number <= 100; ++number) {
+        n->inbox.push_back(control(Kind::ask, session.out, card_of(s.identity(), number)));
+    }
+    n.progress();
+    n->refuses = false;
+    n.progress();
+    Header h;
+    Card card;
+    REQUIRE(s.heard(Kind::news, h, card));
+    CHECK(h.cookie == session.in);
+    CHECK(card.number == 100);
+    CHECK(card.contexts.open.has(0));
+    CHECK_FALSE(s.heard(Kind::news, h, card));
+    // In a session that has ended he hears that.
+    n->inbox.push_back(control(Kind::ask, 4711, card_of(s.identity(), 101)));
+    n.progress();
+    REQUIRE(s.heard(Kind::reset, h, card));
+    CHECK(h.cookie == 4711);
 }

@@ -145,12 +145,19 @@ na::plugin::OpenSpec spec_of(const na::InitInfo& info) {
 
 }  // namespace
 
-Node::Node(Net& net, std::uint16_t port, std::uint8_t id, const na::InitInfo& info,
+Node::Node(Net& in, std::uint16_t port, std::uint8_t id, const na::InitInfo& info,
            const na::session::Traits& traits, std::string_view ip)
-    : local("test", spec_of(info), na::session::Naming::ip) {
+    : net(in),
+      shared(std::make_shared<Local>("test", spec_of(info), na::session::Naming::ip)),
+      local(*shared) {
     local.address = address_of(port, ip);
     local.format = local.address.ip().address.format();
     transport = std::make_unique<Transport>(net, local, id, *this, traits);
+}
+
+Node::Node(Node& sibling, std::uint8_t id)
+    : net(sibling.net), shared(sibling.shared), local(*shared) {
+    transport = std::make_unique<Transport>(net, local, id, *this, na::session::Traits{});
 }
 
 Node::~Node() {

@@ -74,7 +74,7 @@ class Transport final : public na::session::Engine {
     std::chrono::milliseconds way_takes{0};    // to be made, to each peer
     std::function<bool(const Header&)> loses;  // what leaves here and never arrives
     std::function<bool()> nobody_there;        // at the other end of any link, by the system
-    unsigned sent[9] = {};                     // by Kind
+    unsigned sent[11] = {};                    // by Kind
     unsigned left = 0;                         // ways given up
     unsigned ends = 0;                         // end_transfers()
 
@@ -123,6 +123,8 @@ class Node final : public na::plugin::Sink {
  public:
     Node(Net& net, std::uint16_t port, std::uint8_t id = 0, const na::InitInfo& info = {},
          const na::session::Traits& traits = {}, std::string_view ip = "192.0.2.1");
+    // Another context of the same class.
+    Node(Node& sibling, std::uint8_t id);
     ~Node();
     Node(const Node&) = delete;
     Node& operator=(const Node&) = delete;
@@ -150,17 +152,23 @@ class Node final : public na::plugin::Sink {
     na::plugin::Peer* source(std::span<const std::byte> identity) override;
     void release(na::plugin::Peer& peer) override;
     void peer_lost(na::plugin::Peer& peer, Status why) override;
-    void context_lost(na::plugin::Peer&, std::uint8_t, Status) override {}
+    void context_lost(na::plugin::Peer&, std::uint8_t context, Status) override {
+        const Lavish all;
+        lost_contexts.push_back(context);
+    }
     void dropped(const char* what) override {
         const Lavish all;
         drops.push_back(what);
     }
 
-    Local local;
+    Net& net;
+    const std::shared_ptr<Local> shared;
+    Local& local;
     bool room = true;      // for messages
     bool crowded = false;  // no room for peers
     std::vector<Message> messages;
     std::vector<std::string> lost;  // URIs
+    std::vector<std::uint8_t> lost_contexts;
     std::vector<std::string> drops;
     int references = 0;  // from source()
     std::map<std::string, std::unique_ptr<na::plugin::Peer>> peers;

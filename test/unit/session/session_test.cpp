@@ -57,40 +57,6 @@ TEST_CASE("one may talk to oneself") {
     CHECK(a->sent[static_cast<std::size_t>(Kind::hello)] == 0);
 }
 
-TEST_CASE("contexts have sessions of their own") {
-    Net net;
-    na::InitInfo info;
-    info.max_contexts = 2;
-    Node a(net, 1000), b0(net, 2000, 0, info), b1(net, 2000, 1, info);
-    TestOp op;
-    REQUIRE(a.send(op, b0, "zero"));
-    op.op.target_id = 1;
-    REQUIRE(a.send(op, b1, "one"));
-    REQUIRE(settle([&] { return b0.messages.size() + b1.messages.size() == 2; }, a, b0, b1));
-    CHECK(b0.messages.at(0).text == "zero");
-    CHECK(b1.messages.at(0).text == "one");
-    CHECK(a->stat("session_links") == 2);
-    // It has said how many there are: nobody asks the net about a third.
-    op.op.target_id = 2;
-    CHECK(a.post(op, b0, "two").status == Status::hostunreach);
-}
-
-TEST_CASE("a context that nobody was told of makes itself known") {
-    Net net;
-    Node a(net, 1000), first(net, 2000), late(net, 2000, 3);
-    TestOp op;
-    REQUIRE(a.send(op, first, "x"));
-    REQUIRE(settle([&] { return first.messages.size() == 1; }, a, first));
-    // Who listens where it would be may be somebody else.
-    op.op.target_id = 3;
-    CHECK(a.post(op, first, "y").status == Status::hostunreach);
-    TestOp its;
-    REQUIRE(late.send(its, a, "here"));
-    REQUIRE(settle([&] { return a.messages.size() == 1; }, a, late));
-    REQUIRE(a.send(op, late, "y"));
-    REQUIRE(settle([&] { return late.messages.size() == 1; }, a, late));
-}
-
 TEST_CASE("who greet each other at once have one session") {
     for (const bool larger_first : {false, true}) {
         Net net;

@@ -25,11 +25,19 @@ std::vector<std::byte> bytes_of(const Card& c) {
 }
 
 const std::string kIdentity = "somebody";
+na::session::ContextSet set_of(std::initializer_list<int> ids) {
+    na::session::ContextSet set;
+    for (const int id : ids) {
+        set.add(static_cast<std::uint8_t>(id));
+    }
+    return set;
+}
+
 const Card kCard{.number = 0x1122334455667788,
                  .max_message = {4096, 65536},
                  .window = 256,
                  .context = 3,
-                 .contexts = 4,
+                 .contexts = {.life = 0x99, .edition = 0x77, .open = set_of({0, 3, 15})},
                  .identity = kIdentity};
 
 }  // namespace
@@ -81,11 +89,16 @@ TEST_CASE("card: what is written is read") {
     CHECK(r.max_message[1] == 65536);
     CHECK(r.window == 256);
     CHECK(r.context == 3);
-    CHECK(r.contexts == 4);
+    CHECK(r.contexts.life == 0x99);
+    CHECK(r.contexts.edition == 0x77);
+    CHECK(r.contexts.open == set_of({0, 3, 15}));
+    CHECK_FALSE(r.contexts.open.has(1));
+    CHECK_FALSE(r.contexts.open.has(255));
     CHECK(r.identity == kIdentity);
     Card longest = kCard;
     const std::string name(255, 'x');
     longest.identity = name;
+    longest.contexts.open.add(255);
     const auto most = bytes_of(longest);
     CHECK(most.size() == Card::kMaxSize);
     REQUIRE(r.read(most));
@@ -108,6 +121,17 @@ TEST_CASE("card: malformed ones are refused") {
     bad.identity = {};
     CHECK_FALSE(r.read(bytes_of(bad)));
     bad = kCard;
-    bad.context = bad.contexts;
+    bad.context = 2;  // not one of its own
     CHECK_FALSE(r.read(bytes_of(bad)));
+    // The set has one form for each content, and no more than there are ids.
+    constexpr std::size_t kSetSize = 8 + 8 + 2 + 1 + 8 + 8;
+    REQUIRE(good[kSetSize] == std::byte{2});
+    auto zero = good;
+    zero[kSetSize] = std::byte{3};
+    zero.insert(zero.begin() + kSetSize + 3, std::byte{});
+    CHECK_FALSE(r.read(zero));
+    auto wide = good;
+    wide[kSetSize] = std::byte{33};
+    wide.insert(wide.begin() + kSetSize + 3, 31, std::byte{1});
+    CHECK_FALSE(r.read(wide));
 }
