@@ -207,6 +207,10 @@ class Engine : public plugin::Context {
             last_words_ = 0;
         }
     }
+    // The way to the peer came to nothing before it carried more than greetings: they begin once
+    // more over a new one, if that was soon, and the first time. False: the session is lost. In
+    // progress().
+    bool begins_anew(Link& link);
     // lost(), in the next progress().
     void doom(Link& link) noexcept {
         link.doomed = true;

@@ -15,6 +15,7 @@ namespace {
 constexpr std::int64_t kFirstCall = 10'000'000;  // ns
 constexpr std::int64_t kYield =
     300'000'000;  // ns: how long another one's hello has time to lead to a session
+constexpr std::int64_t kSoon = 1'000'000'000;       // ns: while a greeting may begin anew
 constexpr std::uint32_t kWelcomeLife = 60'000'000;  // us: how long a welcome may be confirmed
 
 // Whose hello is answered when both say hello: the smaller one's.
@@ -88,7 +89,7 @@ void Engine::greet(Link& link) noexcept {
         return;
     }
     link.state = Link::State::greeting;
-    link.gave_way = false;
+    link.gave_way = link.anew = false;
     link.due |= Link::kHello;
     link.call_interval = kFirstCall;
     link.asked_at = now_ns();
@@ -101,6 +102,25 @@ void Engine::greet(Link& link) noexcept {
     if (link.due != 0) {
         work(link);
     }
+}
+
+// What libraries have of a connection to somebody who was at this place before may end together
+// with the greeting that goes into it; and UCX gives up connections that both sides make at once.
+bool Engine::begins_anew(Link& link) {
+    const std::int64_t now = now_ns();
+    if (link.state != Link::State::greeting || link.anew || now - link.asked_at > kSoon) {
+        return false;
+    }
+    NA_LOG_DEBUG(addr, "context {} greets {} anew", id_, link.address.text());
+    link.anew = true;
+    link.doomed = false;                        // a further greeting may have met the same end
+    end_operations(link, Status::hostunreach);  // copies of greetings
+    leave(link);
+    link.blocked_since = 0;
+    link.due |= Link::kHello;
+    work(link);
+    watch(link);
+    return true;
 }
 
 // Its answers came before that, and so end the operations that wait for them. What goes to it has

@@ -74,6 +74,7 @@ struct Link {
     std::uint64_t offer = 0;          // ours, while greeting
     std::uint32_t stamp = 0;          // of the welcome, to be repeated
     std::int64_t begun = 0;           // when the last session began; now_us()
+    bool anew = false;                // while greeting: over a second way
     bool gave_way = false;            // while greeting: to the peer's greeting, once
     std::uint64_t their_offer = 0;    // of a session that the peer began
     std::uint64_t welcome_offer = 0;  // to be answered

@@ -182,7 +182,7 @@ void Context::done(Request& r, int error, const char* text) {
     } else if (Op* op = finish(r)) {
         complete(*op, status);
     }
-    if (gone && link != nullptr) {
+    if (gone && link != nullptr && (error == FI_ECONNREFUSED || !begins_anew(*link))) {
         parted(*link);
     }
 }

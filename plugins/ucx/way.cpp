@@ -223,7 +223,9 @@ std::size_t Context::bury_failed() {
     std::size_t events = 0;
     while (Way* way = failed_.pop_front()) {
         ++events;
-        parted(*way->link);
+        if (!begins_anew(*way->link)) {
+            parted(*way->link);
+        }
     }
     return events;
 }

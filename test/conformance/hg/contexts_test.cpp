@@ -2,9 +2,11 @@
 // Several contexts of one class: programs open one for each of their threads, and never mention it.
 #include <catch2/catch.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "conformance/hg/side.hpp"
@@ -281,15 +283,18 @@ TEST_CASE("a context that opens after its class was met is called") {
     const auto pump = [&] { pair.pump(); };
     CHECK(call_of(pair, 0, pump) == HG_SUCCESS);
     CHECK(call_of(pair, 3, pump) == HG_HOSTUNREACH);
-    Aside late(pair.b, 3);
-    const auto served = pair.b.served.load();
-    CHECK(call_of(pair, 3, [&] {
-              pair.pump();
-              late.pump();
-          }) == HG_SUCCESS);
-    CHECK(pair.b.served == served + 1);
-    late.close();
-    CHECK(call_of(pair, 3, pump) == HG_HOSTUNREACH);
+    // It may close, and open again at the same place.
+    for (int round = 0; round < 3; ++round) {
+        Aside late(pair.b, 3);
+        const auto served = pair.b.served.load();
+        CHECK(call_of(pair, 3, [&] {
+                  pair.pump();
+                  late.pump();
+              }) == HG_SUCCESS);
+        CHECK(pair.b.served == served + 1);
+        late.close();
+        CHECK(call_of(pair, 3, pump) == HG_HOSTUNREACH);
+    }
     CHECK(call_of(pair, 0, pump) == HG_SUCCESS);
 }
 
@@ -338,4 +343,65 @@ TEST_CASE("a context that is not there is told from the program at its place") {
         return;
     }
     FAIL("no two ports in a row");
+}
+
+// Both ends of each connection are new, and busy with others.
+TEST_CASE("contexts that come and go on several threads are answered", "[threads]") {
+    if (support::options().protocol.find("ofi+sockets") != std::string::npos) {
+        support::skip("its posts wait for connections, which one thread takes up in turn");
+        return;
+    }
+    constexpr unsigned kThreads = 7;
+    // (Over libfabric's a call lasts.)
+    const int rounds = support::options().protocol.find("ofi+") == std::string::npos ? 20 : 3;
+    Side server, client;
+    const Addr to(client, server.uri());
+    std::atomic<unsigned> answered{0}, ended{0}, running{kThreads};
+    const auto turn = [](hg_context_t* context) {
+        unsigned count = 0;
+        (void)HG_Progress(context, 0);
+        (void)HG_Trigger(context, 0, 16, &count);
+    };
+    const auto call = [&](hg_context_t* context) {
+        hg_handle_t handle = HG_HANDLE_NULL;
+        if (HG_Create(context, to, client.empty, &handle) != HG_SUCCESS) {
+            return;
+        }
+        hg_return_t ret = HG_RETURN_MAX;
+        const auto note = [](const hg_cb_info* info) {
+            *static_cast<hg_return_t*>(info->arg) = info->ret;
+            return HG_SUCCESS;
+        };
+        if (HG_Forward(handle, note, &ret, nullptr) == HG_SUCCESS &&
+            support::until([&] { return ret != HG_RETURN_MAX; }, [&] { turn(context); })) {
+            ++(ret == HG_SUCCESS ? answered : ended);
+        }
+        HG_Destroy(handle);
+    };
+    std::vector<std::thread> threads;
+    for (unsigned n = 0; n < kThreads; ++n) {
+        threads.emplace_back([&, n] {
+            for (int round = 0; round < rounds; ++round) {
+                hg_context_t* context =
+                    HG_Context_create_id(client.cls(), static_cast<std::uint8_t>(n + 1));
+                if (context != nullptr) {
+                    for (int again = 0; again < 3; ++again) {
+                        call(context);
+                    }
+                    HG_Context_destroy(context);
+                }
+            }
+            --running;
+        });
+    }
+    // It sleeps between them; each call has its limit.
+    while (running != 0) {
+        (void)HG_Progress(server.context(), 10);
+        server.pump();
+    }
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    CHECK(answered == 3 * kThreads * static_cast<unsigned>(rounds));
+    CHECK(ended == 0);
 }

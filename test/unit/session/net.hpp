@@ -78,6 +78,7 @@ class Transport final : public na::session::Engine {
     unsigned left = 0;                         // ways given up
     unsigned ends = 0;                         // end_transfers()
 
+    using Engine::begins_anew;
     using Engine::links;
     using Engine::parted;
     using Engine::unwatch_fd;

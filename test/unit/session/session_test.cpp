@@ -460,3 +460,34 @@ TEST_CASE("a peer that there is no room for has no session") {
     CHECK(b->stat("session_begun") == 0);
     CHECK(b.messages.empty());
 }
+
+TEST_CASE("a greeting whose way comes to nothing goes another way once") {
+    Net net;
+    Node a(net, 1000), b(net, 2000);
+    int sent = 0;
+    a->loses = [&](const Header& h) { return h.kind == Kind::hello && ++sent == 1; };
+    TestOp op;
+    CHECK(a.post(op, b, "x").what == Posted::What::again);
+    na::session::Link& link = *a->links().begin()->second;
+    const bool at_once = GENERATE(false, true);  // a second greeting has met the same end
+    link.doomed = at_once;
+    CHECK(a->begins_anew(link));
+    CHECK(a->left == 1);
+    CHECK_FALSE(a->begins_anew(link));
+    REQUIRE(a.send(op, b, "x"));
+    CHECK(settle([&] { return b.messages.size() == 1; }, a, b));
+    CHECK(a.lost.empty());
+    // What was sent in a session may have got there.
+    CHECK_FALSE(a->begins_anew(link));
+}
+
+TEST_CASE("a greeting that took long does not begin anew") {
+    Net net;
+    Node a(net, 1000), b(net, 2000);
+    TestOp op;
+    CHECK(a.post(op, b, "x").what == Posted::What::again);
+    na::session::Link& link = *a->links().begin()->second;
+    link.asked_at -= 2 * 1000 * na::session::kMs;
+    CHECK_FALSE(a->begins_anew(link));
+    CHECK(a->left == 0);
+}
