@@ -78,76 +78,30 @@
         return ret;
 
 /* One step of a structure's proc. (Names that no program has: it may be compiled with -Wshadow.) */
-#define HG_GEN_STEP_(field)                                                      \
-    ret = HG_GEN_CALL_(struct_data, field);                                      \
-    if (unlikely(ret != HG_SUCCESS))                                             \
-        goto hg_gen_fail_;                                                       \
-    hg_gen_ours_ <<= 1;                                                          \
-    if (HG_GEN_OURS_(HG_GEN_GET_TYPE(field)) ||                                  \
-        (proc->generated == (const void*)&struct_data->HG_GEN_GET_NAME(field) && \
-         proc->generated_size == sizeof(struct_data->HG_GEN_GET_NAME(field))))   \
-        hg_gen_ours_ |= 1U;                                                      \
-    hg_gen_done_++;
+#define HG_GEN_STEP_(field)                 \
+    hg_gen_object_.before = proc->noted;    \
+    ret = HG_GEN_CALL_(struct_data, field); \
+    if (unlikely(ret != HG_SUCCESS)) {      \
+        hg_proc_undo_(&hg_gen_object_);     \
+        return ret;                         \
+    }
 #define HG_GEN_STEP_A_(field) HG_GEN_STEP_(field) HG_GEN_STEP_B_
 #define HG_GEN_STEP_B_(field) HG_GEN_STEP_(field) HG_GEN_STEP_A_
 #define HG_GEN_STEP_A_END
 #define HG_GEN_STEP_B_END
 
-/* Types whose procs are the library's, and leave something to free: 1, all others: 0. */
-#define HG_GEN_OURS_hg_string_t ~, 1
-#define HG_GEN_OURS_hg_const_string_t ~, 1
-#define HG_GEN_OURS_hg_string_object_t ~, 1
-#define HG_GEN_OURS_hg_bulk_t ~, 1
-#define HG_GEN_OURS_(type) HG_GEN_SECOND_(HG_GEN_CAT_(HG_GEN_OURS_, type), 0, ~)
-#define HG_GEN_SECOND_(...) HG_GEN_SECOND_I_(__VA_ARGS__)
-#define HG_GEN_SECOND_I_(a, b, ...) b
-
-/* Frees the field if it is one of the first that were done, and is ours to free. (A proc that was
- * written by hand may have filled in memory that is its caller's, and frees what it is given.) */
-#define HG_GEN_UNDO_(field)                                                                    \
-    if (hg_gen_done_-- > 0 && hg_gen_done_ < 64 && ((hg_gen_ours_ >> hg_gen_done_) & 1U) != 0) \
-        (void)HG_GEN_CALL_(struct_data, field);
-#define HG_GEN_UNDO_A_(field) HG_GEN_UNDO_(field) HG_GEN_UNDO_B_
-#define HG_GEN_UNDO_B_(field) HG_GEN_UNDO_(field) HG_GEN_UNDO_A_
-#define HG_GEN_UNDO_A_END
-#define HG_GEN_UNDO_B_END
-
-/* Frees the field, of a structure that is whole, if its proc is the library's. */
-#define HG_GEN_DROP_OURS_(field)              \
-    if (HG_GEN_OURS_(HG_GEN_GET_TYPE(field))) \
-        (void)HG_GEN_CALL_(struct_data, field);
-#define HG_GEN_DROP_OURS_A_(field) HG_GEN_DROP_OURS_(field) HG_GEN_DROP_OURS_B_
-#define HG_GEN_DROP_OURS_B_(field) HG_GEN_DROP_OURS_(field) HG_GEN_DROP_OURS_A_
-#define HG_GEN_DROP_OURS_A_END
-#define HG_GEN_DROP_OURS_B_END
-
-/* The proc of a structure. One that fails to decode a member frees the members before it that are
- * strings, bulk handles, or structures of generated procs (of the last 64). */
+/* The proc of a structure. One that fails to decode a member frees what the library's procs have
+ * allocated in those before it (mercury_proc.h). */
 #define HG_GEN_STRUCT_PROC(struct_type_name, fields)                                               \
     static HG_INLINE HG_UNUSED hg_return_t HG_GEN_CAT_(hg_proc_, struct_type_name)(hg_proc_t proc, \
                                                                                    void* data) {   \
         struct_type_name* struct_data = (struct_type_name*)data;                                   \
         hg_return_t ret = HG_SUCCESS;                                                              \
-        int hg_gen_done_ = 0;                                                                      \
-        uint64_t hg_gen_ours_ = 0;                                                                 \
+        struct hg_proc_object_ hg_gen_object_;                                                     \
                                                                                                    \
-        if (unlikely(proc->undoing)) {                                                             \
-            HG_GEN_END_(HG_GEN_DROP_OURS_A_ fields)                                                \
-            return HG_SUCCESS;                                                                     \
-        }                                                                                          \
+        hg_proc_begin_(&hg_gen_object_, proc, data, sizeof(*struct_data));                         \
         HG_GEN_END_(HG_GEN_STEP_A_ fields)                                                         \
-        proc->generated = data;                                                                    \
-        proc->generated_size = sizeof(*struct_data);                                               \
-        return HG_SUCCESS;                                                                         \
-                                                                                                   \
-    hg_gen_fail_:                                                                                  \
-        if (proc->op == HG_DECODE) {                                                               \
-            proc->op = HG_FREE;                                                                    \
-            proc->undoing = 1;                                                                     \
-            HG_GEN_END_(HG_GEN_UNDO_A_ fields)                                                     \
-            proc->undoing = 0;                                                                     \
-            proc->op = HG_DECODE;                                                                  \
-        }                                                                                          \
+        hg_proc_end_(&hg_gen_object_);                                                             \
         return ret;                                                                                \
     }
 

@@ -20,10 +20,12 @@
  *
  * A callback that fails while decoding leaves nothing allocated, as HG_Get_input runs no HG_FREE
  * pass over a structure that is half decoded. All procs of the library keep to that, and those of
- * MERCURY_GEN_PROC: the string and bulk procs set *data to NULL, the generated ones free the
- * strings and bulk handles before the member that failed, also those in members with generated
- * procs (one level deep, and of the last 64 members). What hand-written callbacks have filled in is
- * left alone, as it may be the caller's: one that allocates for several members frees them itself.
+ * MERCURY_GEN_PROC: the string and bulk procs set *data to NULL, and a generated one frees the
+ * strings and bulk handles of the members before the one that failed, as deep in structures as they
+ * may be, and sets them to NULL. Only what the library's procs have decoded into its structure, and
+ * what still lies there: all else is left alone, as it may be the caller's. So a callback that was
+ * written by hand may free such a member, if it then sets it to NULL. One that fails itself is not
+ * helped: it frees what it has decoded for several members, with free() if it likes.
  *
  * Threads: one thread at a time uses a proc. Functions take no NULL proc unless they say so. */
 #ifndef MERCURY_PROC_H
@@ -54,16 +56,15 @@ struct hg_proc {
     struct hg_proc_buf* current_buf; /* proc_buf or extra_buf */
     hg_proc_op_t op;
     uint8_t flags;
-    uint8_t
-        undoing; /* HG_FREE of what a generated proc has filled in, where a later member fails */
     struct hg_proc_buf proc_buf;  /* the buffer that was given */
     struct hg_proc_buf extra_buf; /* the larger one, with all encoded so far; buf NULL: none */
     hg_class_t* hg_class;
     hg_handle_t handle;
-    /* What a generated proc (mercury_macros.h) has filled in last, and its size: who has it as a
-     * member may free it again. */
-    const void* generated;
-    size_t generated_size;
+    /* The structure that a generated proc (mercury_macros.h) works on, and how much the library's
+     * procs have noted that they allocated for it and for those that it lies in. */
+    const void* object;
+    size_t object_size; /* 0: there is none, and `noted` holds anything */
+    size_t noted;
 };
 
 #ifndef likely
@@ -319,6 +320,53 @@ static HG_INLINE hg_return_t hg_proc_uint64_t(hg_proc_t proc, void* data) {
 #define hg_proc_hg_ptr_t hg_proc_uint64_t
 #define hg_proc_raw hg_proc_bytes
 #define hg_proc_memcpy hg_proc_raw
+
+/* ---- For the procs of mercury_macros.h ------------------------------------------------------- */
+
+/* Ends a structure that failed: frees what was noted for its members before the last one that was
+ * begun, and what lies within it still. */
+struct hg_proc_object_;
+HG_PUBLIC void hg_proc_undo_(struct hg_proc_object_* object);
+
+/* One structure that a generated proc works on, from begin to end or undo. */
+struct hg_proc_object_ {
+    hg_proc_t proc; /* NULL: it has ended */
+    const void* outer;
+    size_t outer_size;
+    size_t noted;  /* before it */
+    size_t before; /* before the member that was begun last */
+#ifdef __cplusplus
+    /* What a member's proc throws is a failure, too. */
+    ~hg_proc_object_() {
+        if (unlikely(proc != NULL))
+            hg_proc_undo_(this);
+    }
+#endif
+};
+
+static HG_INLINE void hg_proc_begin_(struct hg_proc_object_* object, hg_proc_t proc,
+                                     const void* data, size_t size) {
+    if (proc->object_size == 0)
+        proc->noted = 0;
+    object->proc = proc;
+    object->outer = proc->object;
+    object->outer_size = proc->object_size;
+    object->noted = proc->noted;
+    object->before = proc->noted;
+    proc->object = data;
+    proc->object_size = size;
+}
+
+/* It is whole. Only who has it as a member may still have to free what was noted. */
+static HG_INLINE void hg_proc_end_(struct hg_proc_object_* object) {
+    hg_proc_t proc = object->proc;
+
+    if ((uintptr_t)proc->object - (uintptr_t)object->outer >= object->outer_size)
+        proc->noted = object->noted;
+    proc->object = object->outer;
+    proc->object_size = object->outer_size;
+    object->proc = NULL;
+}
 
 #ifdef __cplusplus
 }

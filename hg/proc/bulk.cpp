@@ -2,6 +2,7 @@
 // Bulk descriptors in RPC structures: hg_proc_hg_bulk_t.
 #include <cstdint>
 
+#include "hg/proc/notes.hpp"
 #include "mercury_proc_bulk.h"
 #include "na/util/log.hpp"
 
@@ -62,7 +63,8 @@ hg_return_t decode(hg_proc_t proc, hg_bulk_t& handle) noexcept {
         return ret;
     }
     handle = decoded;
-    return hg_proc_restore_ptr(proc, at, size);
+    (void)hg_proc_restore_ptr(proc, at, size);  // it is where save_ptr said
+    return hg::proc::note(proc, hg_proc_hg_bulk_t, &handle, handle);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <span>
 
 #include "hg/proc/checksum.hpp"
+#include "hg/proc/notes.hpp"
 #include "mercury_proc.h"
 #include "na/status.hpp"
 
@@ -100,6 +101,8 @@ class Proc final : public ::hg_proc {
     // Brings the checksum up to all bytes passed.
     Checksum& checksum() noexcept;
 
+    Notes& notes() noexcept { return notes_; }
+
  private:
     struct Retired;
     static constexpr std::size_t kNoLimit = PTRDIFF_MAX;
@@ -118,7 +121,7 @@ class Proc final : public ::hg_proc {
         proc_buf = {buffer, buffer, size, size, false};
         current_buf = &proc_buf;
         op = what;
-        generated = nullptr;
+        object_size = 0;
     }
 
     Allocator allocator_;
@@ -130,6 +133,7 @@ class Proc final : public ::hg_proc {
     Retired* retired_ = nullptr;   // outgrown blocks that may hold saved pointers
     std::size_t summed_ = 0;       // the checksum has, or leaves out, bytes before this offset
     Checksum checksum_;
+    Notes notes_;
 };
 
 }  // namespace hg::proc

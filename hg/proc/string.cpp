@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Strings in RPC structures: hg_proc_hg_string_t and its relatives, hg_string_object_*.
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
+#include "hg/proc/notes.hpp"
 #include "mercury_proc_string.h"
 #include "na/util/log.hpp"
 
@@ -67,8 +69,11 @@ hg_return_t string_proc(hg_proc_t proc, char** string, bool is_const) noexcept {
     switch (hg_proc_get_op(proc)) {
         case HG_ENCODE:
             return encode(proc, *string, is_const, false);
-        case HG_DECODE:
-            return decode(proc, *string);
+        case HG_DECODE: {
+            const hg_return_t ret = decode(proc, *string);
+            return ret == HG_SUCCESS ? hg::proc::note(proc, hg_proc_hg_string_t, string, *string)
+                                     : ret;
+        }
         case HG_FREE:
             std::free(*string);
             *string = nullptr;
@@ -111,7 +116,10 @@ hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void* string) {
             *object = {};
             const hg_return_t ret = decode(proc, object->data);
             object->is_owned = object->data != nullptr;
-            return ret;
+            static_assert(offsetof(hg_string_object_t, data) == 0, "notes look there");
+            return ret == HG_SUCCESS
+                       ? hg::proc::note(proc, hg_proc_hg_string_object_t, object, object->data)
+                       : ret;
         }
         case HG_FREE:
             return hg_string_object_free(object);
