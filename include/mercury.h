@@ -342,8 +342,9 @@ HG_PUBLIC hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
  * allocated and the reference are given back with HG_Free_input, be it after HG_Respond and
  * HG_Destroy. On failure nothing is left to free.
  * HG_INVALID_ARG: in_struct NULL. HG_FAULT: the RPC has no input, or it was released already.
- * HG_CHECKSUM_ERROR: damaged on the way. HG_OVERFLOW: the payload is shorter than the structure.
- * HG_PROTOCOL_ERROR: malformed. Any code that the proc returned. */
+ * HG_CHECKSUM_ERROR: damaged on the way. HG_OVERFLOW: the payload is shorter than the structure, or
+ * there is none (the origin forwarded NULL); HG_Get_input_payload_size tells. HG_PROTOCOL_ERROR:
+ * malformed. Any code that the proc returned. */
 HG_PUBLIC hg_return_t HG_Get_input(hg_handle_t handle, void* in_struct);
 
 /* Releases what HG_Get_input allocated in *in_struct, and its reference. HG_INVALID_ARG: in_struct

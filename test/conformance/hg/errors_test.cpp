@@ -223,6 +223,44 @@ TEST_CASE("a structure that is shorter than the target expects") {
     CHECK(pair.wait(call) == HG_OVERFLOW);
 }
 
+TEST_CASE("no structure is made of a payload that is not there") {
+    Pair pair;
+    static hg_return_t input;
+    static std::uint64_t number;
+    static hg_size_t received;
+    const hg_rpc_cb_t serve = [](hg_handle_t h) -> hg_return_t {
+        number = 7;
+        received = HG_Get_input_payload_size(h);
+        input = HG_Get_input(h, &number);
+        if (input == HG_SUCCESS) {
+            HG_Free_input(h, &number);
+        }
+        const hg_return_t ret = HG_Respond(h, nullptr, nullptr, nullptr);
+        HG_Destroy(h);
+        return ret;
+    };
+    const hg_id_t id =
+        HG_Register_name(pair.a.cls(), "nothing", hg_proc_uint64_t, hg_proc_uint64_t, nullptr);
+    REQUIRE(HG_Register_name(pair.b.cls(), "nothing", hg_proc_uint64_t, hg_proc_uint64_t, serve) ==
+            id);
+    Call call(pair.a, pair.to_b, id);
+    // After one that had a payload, in the same buffers.
+    REQUIRE(pair.run(call, 1) == HG_SUCCESS);
+    CHECK(input == HG_SUCCESS);
+    CHECK(received == 8);
+    call.reset();
+    REQUIRE(call.forward() == HG_SUCCESS);
+    REQUIRE(pair.wait(call) == HG_SUCCESS);
+    CHECK(input == HG_OVERFLOW);
+    CHECK(received == 0);
+    CHECK(number == 7);
+    std::uint64_t output = 8;
+    CHECK(HG_Get_output_payload_size(call.handle()) == 0);
+    CHECK(HG_Get_output(call.handle(), &output) == HG_OVERFLOW);
+    CHECK(output == 8);
+    CHECK(HG_Ref_get(call.handle()) == 1);
+}
+
 TEST_CASE("a handle in flight is not touched") {
     Pair pair;
     Call call(pair.a, pair.to_b, pair.a.echo);
