@@ -43,7 +43,10 @@ plugin::Posted Engine::find_out(Link& link, const Op& op) noexcept {
         return plugin::Posted::done();
     }
     const std::int64_t now = now_ns();
-    if (link.asker != &op) {
+    // One question at a time, whoever it is for: two posts that come in turn would otherwise each
+    // take the other's answer away.
+    const bool unanswered = link.asker != nullptr && link.asked != 0;
+    if (link.asker != &op && !unanswered) {
         no_question(link);
         link.asker = &op;
         link.asked_at = now;

@@ -86,6 +86,29 @@ TEST_CASE("an answer from before a post says nothing about it") {
     CHECK(settle([&] { return late.messages.size() == 1; }, a, late));
 }
 
+// Whoever retries himself posts several in turn, and not the oldest only.
+TEST_CASE("posts that come in turn to a context that is not there end all") {
+    Net net;
+    Node a(net, 1000), first(net, 2000);
+    REQUIRE(meet(a, first));
+    TestOp ops[2];
+    bool ended[2] = {false, false};
+    REQUIRE(settle(
+        [&] {
+            for (int i = 0; i < 2; ++i) {
+                ops[i].op.target_id = 3;
+                if (!ended[i]) {
+                    const Posted posted = a.post(ops[i], first, "x");
+                    ended[i] =
+                        posted.what == Posted::What::failed && posted.status == Status::hostunreach;
+                }
+            }
+            return ended[0] && ended[1];
+        },
+        a, first));
+    CHECK(a->sent[kAsk] == 2);
+}
+
 TEST_CASE("a context that closes is gone until it opens again") {
     Net net;
     Node a(net, 1000), first(net, 2000);
