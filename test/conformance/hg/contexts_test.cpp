@@ -348,7 +348,7 @@ TEST_CASE("a context that is not there is told from the program at its place") {
 // Both ends of each connection are new, and busy with others.
 TEST_CASE("contexts that come and go on several threads are answered", "[threads]") {
     if (support::options().protocol.find("ofi+sockets") != std::string::npos) {
-        support::skip("its posts wait for connections, which one thread takes up in turn");
+        support::skip("a class that has closed 128 contexts sends nothing more (docs/plan.md)");
         return;
     }
     constexpr unsigned kThreads = 7;
