@@ -102,6 +102,18 @@ void Engine::doubt(Link& link, std::int64_t now) {
     }
 }
 
+// Context 0 is not there either. What the peer said when it was last heard is all there will be.
+void Engine::nobody_to_ask(Peer& peer, Status why) {
+    const Peer::Links& links = peer.links(id_);
+    for (std::size_t i = 1; i <= links.others.size(); ++i) {
+        Link* link = links.to(static_cast<std::uint8_t>(i));
+        if (link != nullptr && link->state == Link::State::greeting && link->asked != 0 &&
+            !peer.has_context(link->target)) {
+            lost(*link, why);
+        }
+    }
+}
+
 void Engine::on_ask(const Header& h, const Card& card) {
     Link* link = with_cookie(h.cookie);
     if (link == nullptr) {

@@ -293,6 +293,7 @@ class Engine : public plugin::Context {
     plugin::Posted find_out(Link& link, const Op& op) noexcept;
     void ask_about(Link& link) noexcept;
     void doubt(Link& link, std::int64_t now);
+    void nobody_to_ask(Peer& peer, Status why);
     void on_ask(const Header& h, const Card& card);
     void on_news(Link* link, const Card& card);
 

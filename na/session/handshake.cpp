@@ -165,6 +165,8 @@ void Engine::lost(Link& link, Status why) {
             sink_.context_lost(*link.peer, link.target, why);
         } else if (!nobodys) {
             sink_.peer_lost(*link.peer, why);
+        } else {
+            nobody_to_ask(*link.peer, why);
         }
         if (std::exchange(link.holds_source, false)) {
             sink_.release(*link.peer);

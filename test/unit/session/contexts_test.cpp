@@ -182,6 +182,19 @@ TEST_CASE("a class without context 0 is not taken for dead") {
     CHECK(settle([&] { return a.lost_contexts == std::vector<std::uint8_t>{0}; }, a, silent));
 }
 
+TEST_CASE("a context that a peer did not have is not waited for when the peer is gone") {
+    Net net;
+    Node a(net, 1000), first(net, 2000), other(net, 2003);
+    REQUIRE(meet(a, first));
+    first.transport.reset();
+    REQUIRE(settle([&] { return a.lost.size() == 1; }, a));
+    TestOp op;
+    op.op.target_id = 3;
+    CHECK(a.post(op, first, "x").what == Posted::What::again);
+    CHECK(settle([&] { return a.lost.size() == 2; }, a, other));
+    CHECK(other.messages.empty());
+}
+
 TEST_CASE("a context that opens late is reached though its siblings stand still") {
     Net net;
     Node a(net, 1000), first(net, 2000);
