@@ -262,7 +262,7 @@ class Context {
     bool alone_ = false;  // callbacks run one after the other: no threads, and nothing gathers
     const bool patient_;
     Patience patience_;
-    std::atomic<std::uint32_t> malformed_{0};  // handles of malformed requests
+    std::atomic<std::uint32_t> malformed_{0};  // answers to malformed requests on their way
     std::atomic<std::uint32_t> stragglers_{0};
     std::atomic<std::uint64_t> unanswered_{0};  // see Counters::Values
     std::atomic<std::uint64_t> given_up_{0};

@@ -178,7 +178,6 @@ void Handle::take_unusual_request(std::span<std::byte> message) noexcept {
     port_->counters.malformed.add();
     NA_LOG_WARNING(rpc, "a peer sent {} bytes: {}", message.size(), received.what);
     odd_.malformed = true;
-    info_.context->malformed_.fetch_add(1, std::memory_order_relaxed);
     reject_later(received.status);
 }
 
@@ -210,8 +209,8 @@ void Handle::reject(Completion& c) {
     // A one-way request has nobody who waits, unless its origin waits for the acknowledgement of
     // its payload.
     const bool wanted = !h.one_way_ || (h.call_.flags & (wire::kOverflow | wire::kMoreData)) != 0;
-    const bool room =
-        !h.odd_.malformed || context.malformed_.load(std::memory_order_relaxed) <= kMaxMalformed;
+    const bool room = !h.odd_.malformed ||
+                      context.malformed_.fetch_add(1, std::memory_order_relaxed) < kMaxMalformed;
     if (!wanted || !room ||
         !ok(h.send_response(code, 0, {}, nullptr, 0))) {  // the peer may be gone
         context.unanswered_.fetch_add(1, std::memory_order_relaxed);

@@ -90,4 +90,19 @@ inline void take_turns(Node& server, const std::vector<std::unique_ptr<Node>>& c
     }
 }
 
+// The server still serves others.
+inline void check_alive(Node& server, Node& friendly) {
+    TestOp op;
+    const std::size_t before = server->messages.size();
+    const auto data = support::payload(100, 1);
+    REQUIRE(
+        friendly.try_send(op, server.uri(), Lane::unexpected, 42, data.data(), data.size()).what ==
+        Posted::What::done);
+    REQUIRE(settle(
+        [&] { return server->messages.size() > before && server->messages.back().tag == 42; },
+        server, friendly));
+    REQUIRE(server->messages.back().data == data);
+    server->messages.clear();
+}
+
 }  // namespace sm_test

@@ -307,7 +307,7 @@ TEST_CASE("rma: many allocations at a time, of peers that look one after the oth
     exchange(b, a, {1}, Lane::unexpected);
     // What one has, and what it fetches of the other's.
     struct Half {
-        Half(Node& node, Node& other, std::uint64_t seed) : node(node), other(other), seed(seed) {
+        Half(Node& own, Node& peer, std::uint64_t first) : node(own), other(peer), seed(first) {
             for (std::size_t i = 0; i < kAllocations; ++i) {
                 memory.push_back(static_cast<std::byte*>(node.domain->allocate(kSize)));
                 REQUIRE(memory.back() != nullptr);
