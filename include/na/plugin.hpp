@@ -307,6 +307,10 @@ class Context {
     // progress().
     virtual void cancel(Op& op) = 0;
 
+    // An operation that was answered `again` last was canceled, and is not posted again: what is
+    // remembered of it by its address may be forgotten, as the next post may use it anew.
+    virtual void withdrawn(Op&) noexcept {}
+
     // Polls once: never blocks, runs no user code. Returns how many events it handled. Also ends
     // the effect of arm().
     virtual std::size_t progress() = 0;
@@ -418,7 +422,7 @@ class Plugin {
 };
 
 // Changes whenever anything in this header does.
-inline constexpr std::uint32_t kAbi = 8;
+inline constexpr std::uint32_t kAbi = 9;
 inline constexpr std::uint64_t kMagic = 0x31696261'6e6e6963;
 
 // What a plugin exports: a built-in one to na/plugin_table.cpp, a loadable module as

@@ -433,6 +433,7 @@ void Context::cancel(Operation& op) noexcept {
             return;  // the result has won
         case State::queued:
             retry_.remove(op);
+            plugin_->withdrawn(op);
             counters_.canceled.add();
             end(op, Outcome{.status = Status::canceled});
             return;

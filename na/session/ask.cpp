@@ -9,7 +9,9 @@
 //
 // A question has a number, which the answer repeats. What was posted before the question left has
 // its answer in it: whoever has heard, in whatever way, that a context is there, reaches it. A
-// refusal is for one post: those behind it ask for themselves.
+// refusal is for one post: those behind it ask for themselves. It takes a card that answers, and
+// does not name the context, whatever other cards have said: at a context's place anybody may
+// listen, and tell what he likes in the name of the class.
 #include <utility>
 
 #include "na/session/engine.hpp"
@@ -23,6 +25,9 @@ constexpr std::int64_t kAskAgain = 1000 * kMs;  // a question that was not answe
 constexpr std::int64_t kAlone = 1000 * kMs;
 // A greeting without an answer, and no session to ask over: until context 0 is greeted for that.
 constexpr std::int64_t kStrange = 2000 * kMs;
+// Context 0 is not there, and what is known of the peer does not say that the one that is greeted
+// is not: it may stand still, as long as a host that vanishes is waited for.
+constexpr std::int64_t kNobody = 12'000 * kMs;
 
 }  // namespace
 
@@ -30,6 +35,16 @@ void Engine::no_question(Link& link) noexcept {
     link.asker = nullptr;
     link.denied = false;
     link.asked = 0;
+}
+
+void Engine::withdrawn(Op& op) noexcept {
+    if (op.peer == nullptr) {
+        return;
+    }
+    Link* link = static_cast<Peer&>(*op.peer).links(id_).to(op.target_id);
+    if (link != nullptr && link->asker == &op) {
+        no_question(*link);
+    }
 }
 
 // A post to a context without a session. done: it is to be greeted. In a post.
@@ -103,15 +118,28 @@ void Engine::doubt(Link& link, std::int64_t now) {
 }
 
 // Context 0 is not there either. What the peer said when it was last heard is all there will be.
-void Engine::nobody_to_ask(Peer& peer, Status why) {
+void Engine::nobody_to_ask(Peer& peer, Status why, std::int64_t now) {
     const Peer::Links& links = peer.links(id_);
     for (std::size_t i = 1; i <= links.others.size(); ++i) {
         Link* link = links.to(static_cast<std::uint8_t>(i));
         if (link != nullptr && link->state == Link::State::greeting && link->asked != 0 &&
-            !peer.has_context(link->target)) {
+            (!peer.has_context(link->target) || now - link->asked_at >= kNobody)) {
             lost(*link, why);
         }
     }
+}
+
+// By an answer to what was asked while it was greeted.
+void Engine::denied(Link& link) {
+    NA_LOG_INFO(addr, "{} has no context {}", link.address.text(), link.target);
+    if (!link.wants) {
+        lost(link, Status::hostunreach);
+        return;
+    }
+    // Posts that wait may have come after the question, by somebody who knows better: they ask for
+    // themselves.
+    end_operations(link, Status::hostunreach);  // copies of greetings
+    forget_session(link);
 }
 
 void Engine::on_ask(const Header& h, const Card& card) {
@@ -136,7 +164,7 @@ void Engine::on_news(Link* link, const Card& card) {
         return;
     }
     Peer& peer = *link->peer;
-    peer.learn(card.contexts);
+    peer.hears(card.contexts);
     const Peer::Links& links = peer.links(id_);
     for (std::size_t i = 0; i <= links.others.size(); ++i) {
         Link* other = links.to(static_cast<std::uint8_t>(i));
@@ -144,12 +172,11 @@ void Engine::on_news(Link* link, const Card& card) {
             continue;
         }
         other->asked = 0;
-        if (peer.has_context(other->target)) {
+        if (card.contexts.open.has(other->target)) {
             continue;  // its next post, or its greeting, goes on
         }
         if (other->state == Link::State::greeting) {
-            NA_LOG_INFO(addr, "{} has no context {}", other->address.text(), other->target);
-            lost(*other, Status::hostunreach);
+            denied(*other);
         } else {
             other->denied = other->asker != nullptr;
         }

@@ -80,6 +80,7 @@ class Engine : public plugin::Context {
     plugin::Posted send(Op& op) final;
     // Of messages; transports override it for the rest.
     void cancel(Op& op) override;
+    void withdrawn(Op& op) noexcept final;
     std::size_t progress() final;
     int wait_fd() final {
         return traits_.library_fd >= 0 && set_ ? traits_.library_fd : set_.get();
@@ -277,6 +278,7 @@ class Engine : public plugin::Context {
     void set_cookie(Link& link, std::uint64_t cookie);
     void knows(Link& link) noexcept;
     bool other_link_up(const Link& link) const noexcept;
+    bool other_link_greets(const Link& link) const noexcept;
     bool flush(Link& link) noexcept;
     bool send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint64_t number,
                       std::uint32_t stamp) noexcept;
@@ -293,7 +295,8 @@ class Engine : public plugin::Context {
     plugin::Posted find_out(Link& link, const Op& op) noexcept;
     void ask_about(Link& link) noexcept;
     void doubt(Link& link, std::int64_t now);
-    void nobody_to_ask(Peer& peer, Status why);
+    void nobody_to_ask(Peer& peer, Status why, std::int64_t now);
+    void denied(Link& link);
     void on_ask(const Header& h, const Card& card);
     void on_news(Link* link, const Card& card);
 

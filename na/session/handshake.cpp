@@ -161,12 +161,15 @@ void Engine::lost(Link& link, Status why) {
     link.parting = false;
     link.audited = false;
     if (link.peer != nullptr) {
-        if (other_link_up(link)) {
+        const bool others = other_link_up(link);
+        if (nobodys && !others) {
+            nobody_to_ask(*link.peer, why, now_ns());
+        } else if (others || other_link_greets(link)) {
+            // One that is greeted has its own fate: all that the peer said of this one may have
+            // been that it closes.
             sink_.context_lost(*link.peer, link.target, why);
-        } else if (!nobodys) {
-            sink_.peer_lost(*link.peer, why);
         } else {
-            nobody_to_ask(*link.peer, why);
+            sink_.peer_lost(*link.peer, why);
         }
         if (std::exchange(link.holds_source, false)) {
             sink_.release(*link.peer);
@@ -190,6 +193,15 @@ bool Engine::other_link_up(const Link& link) const noexcept {
     return up(links.first) || std::any_of(links.others.begin(), links.others.end(), up);
 }
 
+// For messages to it, and not only to ask for another.
+bool Engine::other_link_greets(const Link& link) const noexcept {
+    const Peer::Links& links = link.peer->links(id_);
+    const auto greets = [&](const Link* l) {
+        return l != nullptr && l != &link && l->state == Link::State::greeting && !l->inquires;
+    };
+    return greets(links.first) || std::any_of(links.others.begin(), links.others.end(), greets);
+}
+
 // --- messages of our own
 
 bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint64_t number,
@@ -204,12 +216,14 @@ bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint
     std::size_t size = Header::kSize;
     if (has_card(kind)) {
         const std::size_t* largest = local_.caps.max_message;
+        Contexts contexts = local_.roster.told();
+        contexts.open.add(id_);  // it closes, and this is one of its last words
         size += Card{.number = number,
                      .max_message = {static_cast<std::uint32_t>(largest[0]),
                                      static_cast<std::uint32_t>(largest[1])},
                      .window = local_.window,
                      .context = id_,
-                     .contexts = local_.roster.told(),
+                     .contexts = contexts,
                      .identity = local_.address.identity()}
                     .write(std::span(bytes).subspan(Header::kSize));
     }

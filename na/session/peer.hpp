@@ -73,6 +73,13 @@ class Peer final : public plugin::Peer {
             contexts_ = told;
         }
     }
+    // What was asked for now, which holds whatever came before it: one edition that was made up, of
+    // a number that is never reached, would else be believed for ever. Where another answer was
+    // newer after all, the next who cares asks.
+    void hears(const Contexts& told) noexcept {
+        const std::lock_guard guard(mutex_);
+        contexts_ = told;
+    }
 
  private:
     const Address address_;

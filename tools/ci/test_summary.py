@@ -5,17 +5,55 @@ with one line, `N passed, N failed[, N skipped]`. Exits non-zero unless at least
 
 import argparse
 import json
+import re
 import sys
 
 PASSED = {"OK", "EXPECTEDFAIL"}
 SKIPPED = {"SKIP"}
 LOG_LINES = 400  # of one failed test; the rest is in the log file
+FAILURES = 8  # of one failed test, told again at the end
+FAILURE_LINES = 14  # of each
+CATCH_RULE = re.compile(r"^(-{20,}|\.{20,}|={20,})$")
+CLOCK = re.compile(r"^\[\d+\.\d+\] ")
 
 
 def tail(text, lines):
     """The last lines of a log, and how many were left out."""
     all_lines = text.rstrip().splitlines()
     return all_lines[-lines:], max(0, len(all_lines) - lines)
+
+
+def without_repetitions(lines):
+    """Log lines that differ in their time only, one after another, as one line with their number."""
+    result, last, times = [], None, 0
+    for line in lines + [None]:
+        text = None if line is None else CLOCK.sub("", line)
+        if text is not None and text == last and CLOCK.match(line):
+            times += 1
+            continue
+        if times:
+            result.append(f"    ({times} more like this)")
+        if line is not None:
+            result.append(line)
+        last, times = text, 0
+    return result
+
+
+def assertions(test):
+    """What Catch said of each assertion that failed, with the test case it is in. Whoever keeps only the end of a long
+    output shall find the cause there."""
+    lines = test.get("stdout", "").splitlines()
+    found, case = [], []
+    for at, line in enumerate(lines):
+        if line.startswith("-----") and at + 1 < len(lines) and lines[at + 1] and not CATCH_RULE.match(lines[at + 1]):
+            end = next((i for i in range(at + 1, min(at + 8, len(lines))) if lines[i].startswith("-----")), at + 2)
+            case = lines[at + 1 : end]
+        if re.search(r": FAILED:?$", line):
+            end = at + 1
+            while end < len(lines) and end < at + FAILURE_LINES and not CATCH_RULE.match(lines[end]):
+                end += 1
+            found.append(case + [text for text in lines[at:end] if text.strip()])
+    return found
 
 
 def reason_of_skip(test):
@@ -47,8 +85,9 @@ def main():
     for test in failed:
         print(f"\n==== FAILED: {test['name']} ({test['result']}, after {test.get('duration', 0):.1f} s)")
         print("     " + " ".join(str(word) for word in test.get("command", [])))
-        for stream in ("stdout", "stderr"):
+        for stream in ("stderr", "stdout"):
             lines, omitted = tail(test.get(stream, ""), LOG_LINES)
+            lines = without_repetitions(lines)
             if lines:
                 note = f" (the last {LOG_LINES} lines; {omitted} more in {options.log})" if omitted else ""
                 print(f"---- {stream}{note}")
@@ -57,6 +96,11 @@ def main():
         print("\nFailed:")
         for test in failed:
             print(f"  {test['name']}: {test['result']}")
+            told = assertions(test)
+            for lines in told[:FAILURES]:
+                print("\n".join(f"      {line}" for line in lines))
+            if len(told) > FAILURES:
+                print(f"      (and {len(told) - FAILURES} more assertions)")
     if skipped:
         print("\nSKIPPED, so not tested here:")
         for test in skipped:

@@ -67,9 +67,8 @@ hg_return_t on_pull(hg_handle_t handle) {
 class Aside {
  public:
     explicit Aside(Side& side) : Aside(side, 0) {}
-    Aside(Side& side, std::uint8_t id) : context_(HG_Context_create_id(side.cls(), id)) {
-        REQUIRE(context_ != nullptr);
-    }
+    Aside(Side& side, std::uint8_t id) : Aside(HG_Context_create_id(side.cls(), id)) {}
+    explicit Aside(hg_context_t* context) : context_(context) { REQUIRE(context_ != nullptr); }
     ~Aside() { close(); }
     Aside(const Aside&) = delete;
     Aside& operator=(const Aside&) = delete;
@@ -345,18 +344,36 @@ TEST_CASE("a context that is not there is told from the program at its place") {
     FAIL("no two ports in a row");
 }
 
-// Both ends of each connection are new, and busy with others.
-TEST_CASE("contexts that come and go on several threads are answered", "[threads]") {
+// What libraries have for a class is not used up by contexts that have closed. And a call to
+// another context of a class that is about to be met does not end with one that was.
+TEST_CASE("a class goes on when many of its contexts have come and gone") {
     if (support::options().protocol.find("ofi+sockets") != std::string::npos) {
-        support::skip("a class that has closed 128 contexts sends nothing more (docs/plan.md)");
+        support::skip("sockets sends nothing more after 128 (docs/ofi.md)");
         return;
     }
+    Pair pair;
+    const Addr to(pair.b, pair.a.uri());
+    unsigned opened = 0;
+    for (int round = 0; round < 140; ++round) {
+        if (hg_context_t* context = HG_Context_create_id(pair.b.cls(), 1)) {
+            ++opened;
+            Aside aside(context);
+            REQUIRE(HG_Destroy(aside.call(to, pair.b.empty, nullptr, [&] { pair.pump(); })) ==
+                    HG_SUCCESS);
+        }  // else somebody has its port at the moment
+    }
+    CHECK(opened > 128);
+    CHECK(call_of(pair, 0, [&] { pair.pump(); }) == HG_SUCCESS);
+}
+
+// Both ends of each connection are new, and busy with others.
+TEST_CASE("contexts that come and go on several threads are answered", "[threads]") {
     constexpr unsigned kThreads = 7;
     // (Over libfabric's a call lasts.)
     const int rounds = support::options().protocol.find("ofi+") == std::string::npos ? 20 : 3;
     Side server, client;
     const Addr to(client, server.uri());
-    std::atomic<unsigned> answered{0}, ended{0}, running{kThreads};
+    std::atomic<unsigned> opened{0}, answered{0}, ended{0}, running{kThreads};
     const auto turn = [](hg_context_t* context) {
         unsigned count = 0;
         (void)HG_Progress(context, 0);
@@ -384,7 +401,9 @@ TEST_CASE("contexts that come and go on several threads are answered", "[threads
             for (int round = 0; round < rounds; ++round) {
                 hg_context_t* context =
                     HG_Context_create_id(client.cls(), static_cast<std::uint8_t>(n + 1));
+                // (Somebody else may have its port at the moment.)
                 if (context != nullptr) {
+                    ++opened;
                     for (int again = 0; again < 3; ++again) {
                         call(context);
                     }
@@ -402,6 +421,7 @@ TEST_CASE("contexts that come and go on several threads are answered", "[threads
     for (std::thread& thread : threads) {
         thread.join();
     }
-    CHECK(answered == 3 * kThreads * static_cast<unsigned>(rounds));
+    CHECK(opened > kThreads);
+    CHECK(answered == 3 * opened);
     CHECK(ended == 0);
 }

@@ -86,6 +86,104 @@ TEST_CASE("an answer from before a post says nothing about it") {
     CHECK(settle([&] { return late.messages.size() == 1; }, a, late));
 }
 
+TEST_CASE("a post does not take the answer that one before it was canceled without") {
+    Net net;
+    Node a(net, 1000), first(net, 2000);
+    REQUIRE(meet(a, first));
+    TestOp op;
+    op.op.target_id = 3;
+    CHECK(a.post(op, first, "x").what == Posted::What::again);
+    SECTION("the answer is under way") {
+        first.progress();  // "no"
+    }
+    SECTION("the answer is here") {
+        first.progress();
+        a.progress();
+    }
+    a->withdrawn(op.op);
+    Node late(first, 3);
+    CHECK(outcome(op, 3, a, first, late) == Status::success);
+    CHECK(settle([&] { return late.messages.size() == 1; }, a, late));
+}
+
+TEST_CASE("a question asked during a greeting ends no post that came after it") {
+    Net net;
+    Node a(net, 1000), first(net, 2000);
+    auto second = std::make_unique<Node>(first, 2);
+    auto other = std::make_unique<Node>(net, 2002);  // is reached there from now on
+    TestOp early, op;
+    REQUIRE(meet(a, first));  // and hears of the second
+    early.op.target_id = op.op.target_id = 2;
+    CHECK(a.post(early, first, "x").what == Posted::What::again);
+    second.reset();
+    REQUIRE(settle([&] { return a->sent[kAsk] == 1; }, a, *other));
+    first.progress();  // "no"
+    other.reset();
+    second = std::make_unique<Node>(first, 2);
+    CHECK(outcome(op, 2, a, first, *second) == Status::success);
+    CHECK(settle([&] { return second->messages.size() == 1; }, a, *second));
+    CHECK(a.lost_contexts.empty());
+}
+
+TEST_CASE("a context that closes while another one is greeted ends nothing that goes there") {
+    Net net;
+    Node a(net, 1000), first(net, 2000);
+    auto second = std::make_unique<Node>(first, 1);
+    TestOp op;
+    REQUIRE(outcome(op, 1, a, *second) == Status::success);  // is all that a has met
+    REQUIRE(settle([&] { return second->messages.size() == 1; }, a, *second));
+    op.op.target_id = 0;
+    CHECK(a.post(op, first, "x").what == Posted::What::again);
+    second.reset();
+    CHECK(outcome(op, 0, a, first) == Status::success);
+    CHECK(settle([&] { return first.messages.size() == 1; }, a, first));
+    CHECK(a.lost.empty());
+    CHECK(a.lost_contexts == std::vector<std::uint8_t>{1});
+}
+
+TEST_CASE("an edition that was made up is believed until the next answer only") {
+    Net net;
+    Node a(net, 1000), first(net, 2000);
+    REQUIRE(meet(a, first));
+    auto told_by = first.local.roster.told();
+    told_by.edition = ~std::uint64_t{0};
+    static_cast<na::session::Peer&>(a.peer(first)).learn(told_by);
+    Node late(first, 3);
+    TestOp op;
+    CHECK(outcome(op, 3, a, first, late) == Status::success);
+    CHECK(settle([&] { return late.messages.size() == 1; }, a, late));
+}
+
+TEST_CASE("nobody was ever met and context 0 is not there: the greeting of another ends") {
+    Net net;
+    Node a(net, 1000);
+    Node gone(net, 2000), other(net, 2002);
+    gone.transport.reset();
+    TestOp op;
+    op.op.target_id = 2;
+    CHECK(a.post(op, gone, "x").what == Posted::What::again);
+    const auto begun = std::chrono::steady_clock::now();
+    CHECK(settle([&] { return !a.lost.empty() || !a.lost_contexts.empty(); }, a, other));
+    // Its context may have stood still for a while.
+    CHECK(std::chrono::steady_clock::now() - begun > std::chrono::seconds(10));
+    CHECK(other.messages.empty());
+}
+
+TEST_CASE("the last words of a context that closes are well-formed") {
+    Net net;
+    Node a(net, 1000), first(net, 2000);
+    REQUIRE(meet(a, first));
+    TestOp op;
+    op.op.target_id = 3;
+    CHECK(a.post(op, first, "x").what == Posted::What::again);
+    first->refuses = true;
+    first.progress();  // the answer to that cannot leave
+    first->refuses = false;
+    first.transport.reset();
+    REQUIRE(settle([&] { return a.lost.size() == 1; }, a));
+    CHECK(a->stat("session_bad_input") == 0);
+}
+
 // Whoever retries himself posts several in turn, and not the oldest only.
 TEST_CASE("posts that come in turn to a context that is not there end all") {
     Net net;
