@@ -344,11 +344,30 @@ TEST_CASE("a context that is not there is told from the program at its place") {
     FAIL("no two ports in a row");
 }
 
+namespace {
+
+// Where contexts open time and again while another class of this process talks with them.
+bool may_open_many() {
+    const std::string& protocol = support::options().protocol;
+    if (protocol.find("ofi+shm") == std::string::npos) {
+        return true;
+    }
+    support::skip(
+        "libfabric's shm may not find an endpoint of this process that has the name of one that "
+        "closed (docs/ofi.md)");
+    return false;
+}
+
+}  // namespace
+
 // What libraries have for a class is not used up by contexts that have closed. And a call to
 // another context of a class that is about to be met does not end with one that was.
 TEST_CASE("a class goes on when many of its contexts have come and gone") {
     if (support::options().protocol.find("ofi+sockets") != std::string::npos) {
         support::skip("sockets sends nothing more after 128 (docs/ofi.md)");
+        return;
+    }
+    if (!may_open_many()) {
         return;
     }
     Pair pair;
@@ -368,6 +387,9 @@ TEST_CASE("a class goes on when many of its contexts have come and gone") {
 
 // Both ends of each connection are new, and busy with others.
 TEST_CASE("contexts that come and go on several threads are answered", "[threads]") {
+    if (!may_open_many()) {
+        return;
+    }
     constexpr unsigned kThreads = 7;
     // (Over libfabric's a call lasts.)
     const int rounds = support::options().protocol.find("ofi+") == std::string::npos ? 20 : 3;

@@ -342,6 +342,10 @@ TEST_CASE("what a peer has told of its contexts is not replaced by what it told 
     peer.learn(told(7, 8, {0, 1, 2}));
     peer.learn(told(7, 6, {0}));
     CHECK(peer.has_context(2));
+    // An edition that was made up is believed until the next answer.
+    peer.learn(told(7, ~std::uint64_t{0}, {0}));
+    peer.hears(told(7, 9, {0, 1, 2}));
+    CHECK(peer.has_context(2));
     // Another process is there now.
     peer.learn(told(8, 0, {0}));
     CHECK_FALSE(peer.has_context(2));
