@@ -307,8 +307,9 @@ class Context {
     // progress().
     virtual void cancel(Op& op) = 0;
 
-    // An operation that was answered `again` last was canceled, and is not posted again: what is
-    // remembered of it by its address may be forgotten, as the next post may use it anew.
+    // An operation that was answered `again` last is over, and not posted again: what is remembered
+    // of it by its address may be forgotten, as the next post may use it anew. Called in posts, in
+    // cancel, and by Sink::peer_lost().
     virtual void withdrawn(Op&) noexcept {}
 
     // Polls once: never blocks, runs no user code. Returns how many events it handled. Also ends

@@ -156,6 +156,7 @@ void Context::peer_lost(plugin::Peer& peer, Status why) {
     NA_LOG_INFO(addr, "lost {}: {}", address.uri(), to_string(why));
     const AddressRef keep = AddressRef::share(&address);
     while (Operation* op = retry_.pop(&address)) {
+        plugin_->withdrawn(*op);
         end(*op, Outcome{.status = why});
     }
     outbox_.fail(address, why);

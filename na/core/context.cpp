@@ -214,6 +214,7 @@ bool Context::queue(Operation& op) noexcept {
     op.set_state(State::queued);
     attend();
     if (!retry_.push(op)) {
+        plugin_->withdrawn(op);
         return false;
     }
     if (lock_.enabled()) {

@@ -267,6 +267,9 @@ bool Outbox::send_bundle(Destination& to) noexcept {
         return true;
     }
     op.set_state(State::idle);
+    if (answer.what == Posted::What::again) {
+        context.plugin_->withdrawn(op);  // its parts wait one by one
+    }
     if (answer.what == Posted::What::failed && answer.status == Status::msgsize) {
         // The peer takes less than we do.
         most_ = (op.length - headroom) / 2;

@@ -61,6 +61,10 @@ plugin::Posted Engine::find_out(Link& link, const Op& op) noexcept {
     // One question at a time, whoever it is for: two posts that come in turn would otherwise each
     // take the other's answer away.
     const bool unanswered = link.asker != nullptr && link.asked != 0;
+    if (link.asker == &op && !unanswered && !link.denied) {
+        no_question(link);  // it is there, whatever somebody else said of it since
+        return plugin::Posted::done();
+    }
     if (link.asker != &op && !unanswered) {
         no_question(link);
         link.asker = &op;
@@ -140,6 +144,7 @@ void Engine::denied(Link& link) {
     // themselves.
     end_operations(link, Status::hostunreach);  // copies of greetings
     forget_session(link);
+    link.refuted = true;
 }
 
 void Engine::on_ask(const Header& h, const Card& card) {
@@ -164,8 +169,17 @@ void Engine::on_news(Link* link, const Card& card) {
         return;
     }
     Peer& peer = *link->peer;
-    peer.hears(card.contexts);
     const Peer::Links& links = peer.links(id_);
+    bool answers = false;
+    for (std::size_t i = 0; i <= links.others.size(); ++i) {
+        const Link* other = links.to(static_cast<std::uint8_t>(i));
+        answers |= other != nullptr && other->asked != 0 && card.number >= other->asked;
+    }
+    if (!answers) {
+        peer.learn(card.contexts);  // another one's answer was here before
+        return;
+    }
+    peer.hears(card.contexts);
     for (std::size_t i = 0; i <= links.others.size(); ++i) {
         Link* other = links.to(static_cast<std::uint8_t>(i));
         if (other == nullptr || other->asked == 0 || card.number < other->asked) {

@@ -50,7 +50,7 @@ void Engine::forget_session(Link& link) noexcept {
     link.blocked_since = link.probe_end = link.next_probe = link.probe_interval = 0;
     link.no_way.end();
     link.vacant.end();
-    link.fading = false;
+    link.fading = link.said_bye = link.refuted = false;
     link.end_probe();
     link.answered = link.hurried = false;
     no_question(link);
@@ -89,7 +89,7 @@ void Engine::greet(Link& link) noexcept {
         return;
     }
     link.state = Link::State::greeting;
-    link.gave_way = link.anew = false;
+    link.gave_way = link.anew = link.refuted = false;
     link.due |= Link::kHello;
     link.call_interval = kFirstCall;
     link.asked_at = now_ns();
@@ -154,6 +154,7 @@ void Engine::lost(Link& link, Status why) {
     // Nobody wants anything of a context that was greeted for a question only, and that is not
     // there.
     const bool nobodys = std::exchange(link.inquires, false) && link.state != Link::State::up;
+    const bool closed = link.said_bye;
     forget_session(link);
     link.due = 0;
     link.wants = false;
@@ -164,9 +165,8 @@ void Engine::lost(Link& link, Status why) {
         const bool others = other_link_up(link);
         if (nobodys && !others) {
             nobody_to_ask(*link.peer, why, now_ns());
-        } else if (others || other_link_greets(link)) {
-            // One that is greeted has its own fate: all that the peer said of this one may have
-            // been that it closes.
+        } else if (others || (closed && other_link_greets(link))) {
+            // (A goodbye is for one context only.)
             sink_.context_lost(*link.peer, link.target, why);
         } else {
             sink_.peer_lost(*link.peer, why);
@@ -217,7 +217,11 @@ bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint
     if (has_card(kind)) {
         const std::size_t* largest = local_.caps.max_message;
         Contexts contexts = local_.roster.told();
-        contexts.open.add(id_);  // it closes, and this is one of its last words
+        if (!contexts.open.has(id_)) {
+            // It closes, and this is one of its last words: older than all that is told without it.
+            contexts.open.add(id_);
+            contexts.edition = 0;
+        }
         size += Card{.number = number,
                      .max_message = {static_cast<std::uint32_t>(largest[0]),
                                      static_cast<std::uint32_t>(largest[1])},
@@ -299,6 +303,7 @@ void Engine::arrived_control(const Header& h, std::span<const std::byte> rest) {
         }
         if (h.kind == Kind::bye && link != nullptr && link->state == Link::State::up &&
             !link->self) {
+            link->said_bye = true;
             parted(*link);
         }
         return;

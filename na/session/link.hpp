@@ -61,6 +61,7 @@ struct Link {
     bool wants = false;         // a post was answered `again` since the last look
     bool doomed = false;        // to be ended in progress()
     bool fading = false;        // nothing gets to it any more, but what it has said may still come
+    bool said_bye = false;      // this context closed, which says nothing of others
     bool parting = false;       // it has said goodbye, and what it had said before waits for room
     bool audited = false;       // asked for a sign of life, though nobody waits for it
     // It has greeted, or answered, since the transport has a way to it. Engine::leave() makes it
@@ -92,6 +93,7 @@ struct Link {
     const Op* asker = nullptr;      // while idle: the post that waits for the answer
     bool denied = false;            // that was it: it has not
     bool inquires = false;          // greeting for such a question only
+    bool refuted = false;           // while idle: the greeting ended so, and posts ask anew
     std::uint64_t asked = 0;        // answers from that number on count; 0: none is awaited
     std::int64_t asked_at = 0;      // when the asker came, or the greeting began; now_ns()
     std::int64_t next_ask = 0;      // now_ns()

@@ -132,6 +132,11 @@ void Engine::look_around(std::int64_t now) {
         // The next post that finds no room says it again; one that was canceled does not.
         if (!link->wants && link->state == Link::State::idle) {
             no_question(*link);
+            if (link->refuted && link->awaited != 0) {
+                lost(*link, Status::hostunreach);  // receives, when all that was to be sent ended
+                link = next;
+                continue;
+            }
         }
         link->wants = false;
         if (!matters) {

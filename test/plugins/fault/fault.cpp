@@ -113,7 +113,10 @@ class Context final : public plugin::Context, private plugin::Sink {
         return chance(plan_.again) ? again() : posted(op, [&] { return inner_->recv_multi(op); });
     }
 
-    void withdrawn(Op& op) noexcept override { inner_->withdrawn(op); }
+    void withdrawn(Op& op) noexcept override {
+        state(op).spared = false;
+        inner_->withdrawn(op);
+    }
     void cancel(Op& op) override {
         if (!state(op).hook.linked()) {
             return;  // its completion is on the way

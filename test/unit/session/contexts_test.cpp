@@ -15,6 +15,7 @@ using namespace session_test;
 namespace {
 
 constexpr auto kAsk = static_cast<std::size_t>(Kind::ask);
+constexpr auto kHello = static_cast<std::size_t>(Kind::hello);
 
 // Posts until the answer is another than "not now".
 template <typename... Nodes>
@@ -152,6 +153,61 @@ TEST_CASE("an edition that was made up is believed until the next answer only") 
     TestOp op;
     CHECK(outcome(op, 3, a, first, late) == Status::success);
     CHECK(settle([&] { return late.messages.size() == 1; }, a, late));
+}
+
+TEST_CASE("receives end with the posts that a denied greeting leaves behind") {
+    Net net;
+    Node a(net, 1000), first(net, 2000);
+    auto second = std::make_unique<Node>(first, 2);
+    Node other(net, 2002);
+    TestOp op, receive;
+    REQUIRE(meet(a, first));
+    receive.op.target_id = op.op.target_id = 2;
+    a.await(receive, first);
+    CHECK(a.post(op, first, "x").what == Posted::What::again);
+    second.reset();
+    CHECK(outcome(op, 2, a, first, other) == Status::hostunreach);
+    CHECK(settle([&] { return a.lost_contexts == std::vector<std::uint8_t>{2}; }, a, first, other));
+    CHECK(a.lost.empty());
+}
+
+TEST_CASE("an older answer that comes later does not hide that a context is there") {
+    Net net;
+    Node a(net, 1000), first(net, 2000), fifth(first, 5);
+    TestOp op;
+    REQUIRE(meet(a, first));
+    REQUIRE(outcome(op, 5, a, first, fifth) == Status::success);
+    REQUIRE(settle([&] { return fifth.messages.size() == 1; }, a, first, fifth));
+    op.op.target_id = 3;
+    CHECK(a.post(op, first, "x").what == Posted::What::again);
+    fifth.progress();  // "no"
+    Node late(first, 3);
+    first.progress();  // "yes"
+    REQUIRE(a->inbox.size() == 2);
+    std::swap(a->inbox[0], a->inbox[1]);
+    a.progress();
+    CHECK(a->sent[kHello] == 2);
+    CHECK(a.post(op, first, "x").what == Posted::What::again);
+    CHECK(a->sent[kHello] == 3);  // at once
+    CHECK(outcome(op, 3, a, first, fifth, late) == Status::success);
+    CHECK(a->sent[kAsk] == 2);  // one over each session
+}
+
+TEST_CASE("a peer that is gone is lost with all that greets it") {
+    Net net;
+    Node a(net, 1000), first(net, 2000), other(net, 2002);
+    TestOp op;
+    REQUIRE(meet(a, first));
+    static_cast<na::session::Peer&>(a.peer(first)).learn(told(1, 1, {0, 2}));
+    op.op.target_id = 2;
+    CHECK(a.post(op, first, "x").what == Posted::What::again);
+    for (const auto& [key, link] : a->links()) {
+        if (link->target == 0) {
+            a->parted(*link);  // the library notices
+        }
+    }
+    CHECK(a.lost.size() == 1);
+    CHECK(a.lost_contexts.empty());
 }
 
 TEST_CASE("nobody was ever met and context 0 is not there: the greeting of another ends") {
