@@ -25,8 +25,9 @@ constexpr std::int64_t kAskAgain = 1000 * kMs;  // a question that was not answe
 constexpr std::int64_t kAlone = 1000 * kMs;
 // A greeting without an answer, and no session to ask over: until context 0 is greeted for that.
 constexpr std::int64_t kStrange = 2000 * kMs;
-// Context 0 is not there, and what is known of the peer does not say that the one that is greeted
-// is not: it may stand still, as long as a host that vanishes is waited for.
+// Context 0 is not there, or the last session with the peer was lost, and what is known of it does
+// not say that the one that is greeted is not there: it may stand still, as long as a host that
+// vanishes is waited for.
 constexpr std::int64_t kNobody = 12'000 * kMs;
 
 }  // namespace
@@ -108,6 +109,10 @@ void Engine::doubt(Link& link, std::int64_t now) {
     }
     if (other_link_up(link)) {
         ask_about(link);
+        return;
+    }
+    if (link.bereaved && now - link.asked_at >= kNobody) {
+        lost(link, Status::hostunreach);
         return;
     }
     if (link.target == 0 || now - link.asked_at < kStrange) {

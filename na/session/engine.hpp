@@ -278,7 +278,7 @@ class Engine : public plugin::Context {
     void set_cookie(Link& link, std::uint64_t cookie);
     void knows(Link& link) noexcept;
     bool other_link_up(const Link& link) const noexcept;
-    bool other_link_greets(const Link& link) const noexcept;
+    bool other_link_greets(const Link& link, bool closed) noexcept;
     bool flush(Link& link) noexcept;
     bool send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint64_t number,
                       std::uint32_t stamp) noexcept;

@@ -50,7 +50,7 @@ void Engine::forget_session(Link& link) noexcept {
     link.blocked_since = link.probe_end = link.next_probe = link.probe_interval = 0;
     link.no_way.end();
     link.vacant.end();
-    link.fading = link.said_bye = link.refuted = false;
+    link.fading = link.said_bye = link.refuted = link.bereaved = false;
     link.end_probe();
     link.answered = link.hurried = false;
     no_question(link);
@@ -89,7 +89,7 @@ void Engine::greet(Link& link) noexcept {
         return;
     }
     link.state = Link::State::greeting;
-    link.gave_way = link.anew = link.refuted = false;
+    link.gave_way = link.anew = link.refuted = link.bereaved = false;
     link.due |= Link::kHello;
     link.call_interval = kFirstCall;
     link.asked_at = now_ns();
@@ -165,8 +165,7 @@ void Engine::lost(Link& link, Status why) {
         const bool others = other_link_up(link);
         if (nobodys && !others) {
             nobody_to_ask(*link.peer, why, now_ns());
-        } else if (others || (closed && other_link_greets(link))) {
-            // (A goodbye is for one context only.)
+        } else if (others || other_link_greets(link, closed)) {
             sink_.context_lost(*link.peer, link.target, why);
         } else {
             sink_.peer_lost(*link.peer, why);
@@ -193,13 +192,21 @@ bool Engine::other_link_up(const Link& link) const noexcept {
     return up(links.first) || std::any_of(links.others.begin(), links.others.end(), up);
 }
 
-// For messages to it, and not only to ask for another.
-bool Engine::other_link_greets(const Link& link) const noexcept {
-    const Peer::Links& links = link.peer->links(id_);
-    const auto greets = [&](const Link* l) {
-        return l != nullptr && l != &link && l->state == Link::State::greeting && !l->inquires;
+// For messages to it, and not only to ask for another. What is greeted has its own fate: all that
+// happened to the link may be that this context of several closed. Where it was not said that it
+// does, they may as well all be gone, and a greeting has an end.
+bool Engine::other_link_greets(const Link& link, bool closed) noexcept {
+    bool any = false;
+    const auto look = [&](Link* l) {
+        if (l != nullptr && l != &link && l->state == Link::State::greeting && !l->inquires) {
+            l->bereaved |= !closed;
+            any = true;
+        }
     };
-    return greets(links.first) || std::any_of(links.others.begin(), links.others.end(), greets);
+    const Peer::Links& links = link.peer->links(id_);
+    look(links.first);
+    std::for_each(links.others.begin(), links.others.end(), look);
+    return any;
 }
 
 // --- messages of our own

@@ -93,6 +93,7 @@ struct Link {
     const Op* asker = nullptr;      // while idle: the post that waits for the answer
     bool denied = false;            // that was it: it has not
     bool inquires = false;          // greeting for such a question only
+    bool bereaved = false;          // while greeting: the last other session with the peer was lost
     bool refuted = false;           // while idle: the greeting ended so, and posts ask anew
     std::uint64_t asked = 0;        // answers from that number on count; 0: none is awaited
     std::int64_t asked_at = 0;      // when the asker came, or the greeting began; now_ns()
