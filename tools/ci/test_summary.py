@@ -45,7 +45,8 @@ def assertions(test):
     lines = test.get("stdout", "").splitlines()
     found, case = [], []
     for at, line in enumerate(lines):
-        if line.startswith("-----") and at + 1 < len(lines) and lines[at + 1] and not CATCH_RULE.match(lines[at + 1]):
+        # A rule, names, a rule, the place, a dotted rule.
+        if CATCH_RULE.match(line) and line[0] == "-" and at + 2 < len(lines) and not lines[at + 2].startswith("....."):
             end = next((i for i in range(at + 1, min(at + 8, len(lines))) if lines[i].startswith("-----")), at + 2)
             case = lines[at + 1 : end]
         if re.search(r": FAILED:?$", line):
