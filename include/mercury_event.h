@@ -3,6 +3,11 @@
 #ifndef MERCURY_EVENT_H
 #define MERCURY_EVENT_H
 
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include "mercury_util_config.h"
 
 #ifdef __cplusplus
@@ -17,7 +22,8 @@ HG_UTIL_PUBLIC int hg_event_destroy(int fd);
 /* HG_UTIL_FAIL: not open. */
 HG_UTIL_PUBLIC int hg_event_set(int fd);
 
-/* Clears it; *notified: whether it was set. HG_UTIL_FAIL: not open, or NULL. */
+/* Takes back one hg_event_set; *notified: whether there was one. It is set as long as others are
+ * left. HG_UTIL_FAIL: not open, or NULL. */
 HG_UTIL_PUBLIC int hg_event_get(int fd, bool* notified);
 
 #ifdef __cplusplus

@@ -142,9 +142,9 @@ HG_PUBLIC hg_return_t hg_proc_create_set(hg_class_t* hg_class, void* buf, hg_siz
 HG_PUBLIC hg_return_t hg_proc_free(hg_proc_t proc);
 
 /* Starts over: `op` on buf, of which buf_size bytes are room (HG_ENCODE) or were received
- * (HG_DECODE). buf must stay until the proc is reset or freed. Flags and handle stay, the checksum
- * starts anew, the extra buffer is released. HG_INVALID_ARG: proc NULL; buf NULL unless op is
- * HG_FREE; no such op. */
+ * (HG_DECODE). buf must stay until the proc is reset or freed. The handle stays, flags are 0, the
+ * checksum starts anew, the extra buffer is released. HG_INVALID_ARG: proc NULL; buf NULL unless op
+ * is HG_FREE; no such op. */
 HG_PUBLIC hg_return_t hg_proc_reset(hg_proc_t proc, void* buf, hg_size_t buf_size, hg_proc_op_t op);
 
 static HG_INLINE hg_class_t* hg_proc_get_class(hg_proc_t proc) {
@@ -200,9 +200,12 @@ HG_PUBLIC hg_return_t hg_proc_reserve(hg_proc_t proc, hg_size_t size);
 
 /* Passes `data_size` bytes by and returns where they are, to be written (HG_ENCODE: all of them,
  * they hold anything) or read (HG_DECODE) in place; no alignment is promised. NULL for HG_FREE, and
- * where there is no room (as hg_proc_reserve). They are not in the checksum, and what was written
- * may get lost when the buffer grows, until hg_proc_restore_ptr is called with the same pointer and
- * size. */
+ * where there is no room (as hg_proc_reserve). Where fewer bytes than that were received, and it is
+ * up to 16 MiB, they are zeros of the proc's, valid until it is reset: whatever the callback
+ * returns, HG_Get_input (HG_Get_output, hg_proc_flush) then returns HG_OVERFLOW, after a callback
+ * that succeeded was called with HG_FREE; more than that: NULL. They are not in the checksum, and
+ * what was written may get lost when the buffer grows, until hg_proc_restore_ptr is called with the
+ * same pointer and size. */
 HG_PUBLIC void* hg_proc_save_ptr(hg_proc_t proc, hg_size_t data_size);
 
 /* The bytes at `data`, from hg_proc_save_ptr of the same pass, are complete: adds them to the
@@ -226,7 +229,8 @@ HG_PUBLIC hg_return_t hg_proc_set_extra_buf_is_mine(hg_proc_t proc, uint8_t mine
 
 /* ---- Checksum -------------------------------------------------------------------------------- */
 
-/* Ends a pass: the checksum covers all bytes passed so far. HG_SUCCESS also without checksum. */
+/* Ends a pass: the checksum covers all bytes passed so far. HG_SUCCESS also without checksum.
+ * HG_OVERFLOW: hg_proc_save_ptr was asked for bytes that were not received. */
 HG_PUBLIC hg_return_t hg_proc_flush(hg_proc_t proc);
 
 /* Writes the checksum of the bytes passed so far to `hash`, little-endian.

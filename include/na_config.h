@@ -43,7 +43,13 @@
 #define NA_PLUGIN NA_PUBLIC
 #define NA_PLUGIN_VISIBILITY NA_PUBLIC
 
+/* What these headers know how to name, as Mercury's do. Transports are modules that are found when
+ * a class is opened: whether one is installed is asked at run time (NA_Get_protocol_info, hg_info).
+ */
 #define NA_HAS_SM
+#define NA_HAS_OFI
+#define NA_HAS_UCX
+#define NA_HAS_DYNAMIC_PLUGINS
 #define NA_HAS_MULTI_PROGRESS
 
 #endif /* NA_CONFIG_H */

@@ -15,7 +15,7 @@
 /* ---- events ---- */
 
 int hg_event_create(void) {
-    return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC | EFD_SEMAPHORE);
 }
 
 int hg_event_destroy(int fd) {

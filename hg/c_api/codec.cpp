@@ -26,4 +26,14 @@ Encoded take_beyond(Handle& handle, proc::Proc& p, std::size_t offset) noexcept 
             .beyond_size = size};
 }
 
+[[gnu::cold]] na::Status drop_overrun(proc::Proc& p, hg_proc_cb_t callback, void* structure,
+                                      na::Status status) {
+    p.reset(nullptr, 0, HG_FREE);  // the zeros, too
+    if (!ok(status)) {
+        return status;
+    }
+    (void)p.run(callback, structure);  // to the callback it is whole: it frees all of it
+    return na::Status::overflow;
+}
+
 }  // namespace hg::c_api

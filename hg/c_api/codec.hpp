@@ -52,11 +52,16 @@ inline na::Status encode(Handle& handle, hg_proc_cb_t callback, void* structure,
     return na::Status::success;
 }
 
+// What a callback decoded, partly from bytes that were not received, ends. `status`: what it said.
+na::Status drop_overrun(proc::Proc& p, hg_proc_cb_t callback, void* structure, na::Status status);
+
 inline na::Status decode(Handle& handle, hg_proc_cb_t callback, void* structure,
                          const Handle::Payload& payload, std::size_t offset) {
     const std::span<std::byte> bytes =
         payload.beyond.empty() ? payload.message.subspan(offset) : payload.beyond;
-    return start(handle, bytes.data(), bytes.size(), HG_DECODE).run(callback, structure);
+    proc::Proc& p = start(handle, bytes.data(), bytes.size(), HG_DECODE);
+    const na::Status s = p.run(callback, structure);
+    return p.overran() ? drop_overrun(p, callback, structure, s) : s;
 }
 
 inline na::Status free(Handle& handle, hg_proc_cb_t callback, void* structure) {

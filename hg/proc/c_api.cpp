@@ -107,6 +107,7 @@ hg_return_t hg_proc_reset(hg_proc_t proc, void* buf, hg_size_t buf_size, hg_proc
         return invalid(__func__, "the size of the buffer is more than the address space has");
     }
     Proc::of(proc).reset(buf, buf == nullptr ? 0 : static_cast<std::size_t>(buf_size), op);
+    hg_proc_set_flags(proc, 0);
     return HG_SUCCESS;
 }
 
@@ -142,7 +143,7 @@ hg_return_t hg_proc_flush(hg_proc_t proc) {
         return invalid(__func__, "NULL proc");
     }
     (void)Proc::of(proc).checksum();
-    return HG_SUCCESS;
+    return Proc::of(proc).overran() ? HG_OVERFLOW : HG_SUCCESS;
 }
 
 hg_return_t hg_proc_checksum_get(hg_proc_t proc, void* hash, hg_size_t hash_size) {

@@ -6,11 +6,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace hg::proc {
 namespace {
 
 constexpr std::size_t kPage = 4096;
+// More than that is not given for bytes that were not received.
+constexpr std::size_t kMaxZeros = std::size_t{16} << 20;
 
 void* heap_allocate(void*, std::size_t& size) noexcept {
     if (size > PTRDIFF_MAX - kPage) {
@@ -38,6 +41,11 @@ struct Proc::Retired {
     std::size_t size;  // of the block
     std::size_t used;
     bool mine;
+};
+
+struct alignas(std::max_align_t) Proc::Zeros {
+    Zeros* next;
+    std::size_t size;  // of the bytes behind it
 };
 
 Proc::Proc(hg_class_t* cls, ChecksumKind checksum, const Allocator& allocator) noexcept
@@ -120,8 +128,11 @@ na::Status Proc::grow(std::size_t needed) noexcept {
 }
 
 void* Proc::save_ptr(std::uint64_t size) noexcept {
-    if (op == HG_FREE || !na::ok(reserve(size))) {
+    if (op == HG_FREE) {
         return nullptr;
+    }
+    if (!na::ok(reserve(size))) [[unlikely]] {
+        return op == HG_DECODE ? zeros(size) : nullptr;
     }
     void* at = current_buf->buf_ptr;
     if (size > 0) {
@@ -132,6 +143,28 @@ void* Proc::save_ptr(std::uint64_t size) noexcept {
         has_saved_ = true;
     }
     return at;
+}
+
+// For procs that read from what they get without a look at it, which they could do with Mercury: a
+// message that is too short must not end the program.
+void* Proc::zeros(std::uint64_t size) noexcept {
+    if (size > kMaxZeros) {
+        return nullptr;
+    }
+    if (zeros_ == nullptr || zeros_->size < size) {
+        // Twice the last, so that however often a message makes a proc ask, all are bounded.
+        const std::size_t room =
+            std::max(static_cast<std::size_t>(size), zeros_ == nullptr ? kPage : 2 * zeros_->size);
+        auto* more = static_cast<Zeros*>(std::calloc(1, sizeof(Zeros) + room));
+        if (more == nullptr) {
+            return nullptr;
+        }
+        used_more_ = true;
+        *more = {zeros_, room};
+        zeros_ = more;
+    }
+    HG_PROC_UPDATE(this, current_buf->size_left);  // nothing behind it can be decoded either
+    return zeros_ + 1;
 }
 
 bool Proc::locate(const void* buffer, std::size_t passed, const void* data, std::size_t size,
@@ -146,7 +179,7 @@ bool Proc::locate(const void* buffer, std::size_t passed, const void* data, std:
 }
 
 na::Status Proc::restore_ptr(void* data, std::uint64_t size64) noexcept {
-    if (op == HG_FREE || size64 == 0) {
+    if (op == HG_FREE || size64 == 0 || overran()) {
         return na::Status::success;
     }
     const std::size_t passed = used();
@@ -206,6 +239,9 @@ void Proc::release_blocks() noexcept {
     extra_buf = {};
     extra_block_ = 0;
     has_saved_ = false;
+    while (zeros_ != nullptr) {
+        std::free(std::exchange(zeros_, zeros_->next));
+    }
     while (retired_ != nullptr) {
         Retired* next = retired_->next;
         if (retired_->mine) {

@@ -91,6 +91,10 @@ class Proc final : public ::hg_proc {
         return extra();
     }
 
+    // save_ptr() has given zeros in place of bytes that were not received: whatever the callback
+    // says, what it has made of them is no structure.
+    bool overran() const noexcept { return zeros_ != nullptr; }
+
     // As the C functions of the same names.
     na::Status reserve(std::uint64_t more) noexcept;
     na::Status set_size(std::uint64_t size) noexcept;
@@ -105,12 +109,14 @@ class Proc final : public ::hg_proc {
 
  private:
     struct Retired;
+    struct Zeros;
     static constexpr std::size_t kNoLimit = PTRDIFF_MAX;
 
     std::size_t used() const noexcept {
         return static_cast<std::size_t>(current_buf->size - current_buf->size_left);
     }
     na::Status grow(std::size_t needed) noexcept;
+    void* zeros(std::uint64_t size) noexcept;
     // The part of [data, data + size) in what was passed of a buffer, as its offset; false if it
     // isn't.
     bool locate(const void* buffer, std::size_t passed, const void* data, std::size_t size,
@@ -131,6 +137,7 @@ class Proc final : public ::hg_proc {
     bool has_saved_ = false;  // a pointer into a buffer is out since reset()
     std::size_t extra_block_ = 0;  // bytes that the allocator gave for the extra buffer
     Retired* retired_ = nullptr;   // outgrown blocks that may hold saved pointers
+    Zeros* zeros_ = nullptr;       // what was given in place of bytes that are not there
     std::size_t summed_ = 0;       // the checksum has, or leaves out, bytes before this offset
     Checksum checksum_;
     Notes notes_;

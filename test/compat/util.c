@@ -519,8 +519,12 @@ static void descriptors(void) {
     EXPECT(hg_event_set(fd) == HG_UTIL_SUCCESS);
     EXPECT(hg_poll_wait(set, 1000, 1, &event, &n) == HG_UTIL_SUCCESS && n == 1);
     EXPECT(event.events == HG_POLLIN && event.data.u64 == 99);
+    EXPECT(hg_event_set(fd) == HG_UTIL_SUCCESS); /* each is got by itself */
+    EXPECT(hg_event_get(fd, &notified) == HG_UTIL_SUCCESS && notified);
+    EXPECT(hg_poll_wait(set, 0, 1, &event, &n) == HG_UTIL_SUCCESS && n == 1);
     EXPECT(hg_event_get(fd, &notified) == HG_UTIL_SUCCESS && notified);
     EXPECT(hg_event_get(fd, &notified) == HG_UTIL_SUCCESS && !notified);
+    EXPECT(hg_poll_wait(set, 0, 1, &event, &n) == HG_UTIL_SUCCESS && n == 0);
     EXPECT(hg_poll_remove(set, fd) == HG_UTIL_SUCCESS);
     EXPECT(hg_poll_remove(set, fd) == HG_UTIL_FAIL);
     EXPECT(hg_event_destroy(fd) == HG_UTIL_SUCCESS && hg_poll_destroy(set) == HG_UTIL_SUCCESS);

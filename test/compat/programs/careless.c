@@ -132,6 +132,84 @@ static void steps(void) {
     EXPECT(hg_proc_free(proc) == HG_SUCCESS);
 }
 
+/* ---- a proc that trusts its message ---- */
+
+struct numbers {
+    uint32_t count;
+    uint32_t* at;
+};
+
+static int allocated;
+
+/* As frameworks on top of Mercury write theirs: no look at what hg_proc_save_ptr gives. */
+static hg_return_t proc_numbers(hg_proc_t proc, void* data) {
+    struct numbers* n = (struct numbers*)data;
+    hg_return_t ret = hg_proc_uint32_t(proc, &n->count);
+    size_t size;
+    void* at;
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (hg_proc_get_op(proc) == HG_FREE) {
+        free(n->at);
+        n->at = NULL;
+        allocated--;
+        return HG_SUCCESS;
+    }
+    size = n->count * sizeof *n->at;
+    at = hg_proc_save_ptr(proc, size);
+    if (hg_proc_get_op(proc) == HG_DECODE) {
+        n->at = (uint32_t*)malloc(size);
+        allocated++;
+        memcpy(n->at, at, size);
+    } else {
+        memcpy(at, n->at, size);
+    }
+    return hg_proc_restore_ptr(proc, at, size);
+}
+
+static hg_return_t got;
+
+static hg_return_t on_numbers(hg_handle_t handle) {
+    struct numbers n = {0, NULL};
+
+    got = HG_Get_input(handle, &n);
+    if (got == HG_SUCCESS) {
+        EXPECT(n.count == 3 && n.at[2] == 30);
+        EXPECT(HG_Free_input(handle, &n) == HG_SUCCESS);
+    }
+    EXPECT(HG_Respond(handle, NULL, NULL, NULL) == HG_SUCCESS);
+    return HG_Destroy(handle);
+}
+
+static void trusting(void) {
+    static const uint32_t counts[] = {3, 4, 100000};
+    uint32_t values[] = {10, 20, 30};
+    struct numbers n = {3, values};
+    hg_handle_t handle = HG_HANDLE_NULL;
+    size_t i;
+    const hg_id_t whole = HG_Register_name(origin.hg_class, "numbers", proc_numbers, NULL, NULL);
+
+    EXPECT(HG_Register_name(target.hg_class, "numbers", proc_numbers, NULL, on_numbers) == whole);
+    EXPECT(HG_Create(origin.context, to_target, whole, &handle) == HG_SUCCESS);
+    for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        uint32_t announced = counts[i];
+
+        if (i > 0) /* the count alone */
+            EXPECT(HG_Register(origin.hg_class, whole, hg_proc_uint32_t, NULL, NULL) == HG_SUCCESS);
+        got = HG_OTHER_ERROR;
+        done = 0;
+        EXPECT(HG_Forward(handle, later, NULL, i == 0 ? (void*)&n : (void*)&announced) ==
+               HG_SUCCESS);
+        while (done == 0)
+            turn();
+        EXPECT(done == 1 && fail == 0);
+        EXPECT(got == (i == 0 ? HG_SUCCESS : HG_OVERFLOW));
+        EXPECT(allocated == 0);
+    }
+    EXPECT(HG_Destroy(handle) == HG_SUCCESS);
+}
+
 int main(int argc, char** argv) {
     const char* protocol = protocol_of(argc, argv);
 
@@ -140,6 +218,7 @@ int main(int argc, char** argv) {
     no_value();
     heads();
     steps();
+    trusting();
     close_pair();
     return 0;
 }

@@ -346,7 +346,6 @@ TEST_CASE("saved pointers write and read in place", "[proc]") {
     CHECK(std::strcmp(static_cast<const char*>(read), "saved!!") == 0);
     CHECK(hg_proc_restore_ptr(decoder, buffer, 8) == HG_SUCCESS);
     CHECK(hg_proc_restore_ptr(decoder, buffer, 9) == HG_INVALID_ARG);
-    CHECK(hg_proc_save_ptr(decoder, 5) == nullptr);
     CHECK(hg_proc_save_ptr(decoder, 4) == buffer + 8);
 
     CProc freeing(nullptr, 0, HG_FREE);
@@ -484,7 +483,29 @@ TEST_CASE("bad arguments are refused", "[proc]") {
     hg_proc_checksum_update(HG_PROC_NULL, buffer, 8);
 }
 
-TEST_CASE("a proc keeps class, handle, flags and operation", "[proc]") {
+TEST_CASE("procs that do not look at what hg_proc_save_ptr gives read zeros", "[proc]") {
+    std::uint8_t buffer[12];
+    std::memset(buffer, 0xee, sizeof buffer);
+    CProc decoder(buffer, sizeof buffer, HG_DECODE);
+    REQUIRE(hg_proc_save_ptr(decoder, 8) == buffer);
+    CHECK(hg_proc_flush(decoder) == HG_SUCCESS);
+    for (const std::size_t size : {std::size_t{5}, std::size_t{1} << 20, std::size_t{16} << 20}) {
+        auto* at = static_cast<const std::uint8_t*>(hg_proc_save_ptr(decoder, size));
+        REQUIRE(at != nullptr);
+        CHECK(std::all_of(at, at + size, [](std::uint8_t b) { return b == 0; }));
+        CHECK(hg_proc_restore_ptr(decoder, const_cast<std::uint8_t*>(at), size) == HG_SUCCESS);
+    }
+    CHECK(hg_proc_save_ptr(decoder, (std::size_t{16} << 20) + 1) == nullptr);
+    std::uint8_t left = 0;
+    CHECK(hg_proc_uint8_t(decoder, &left) == HG_OVERFLOW);
+    CHECK(hg_proc_flush(decoder) == HG_OVERFLOW);
+    REQUIRE(hg_proc_reset(decoder, buffer, sizeof buffer, HG_DECODE) == HG_SUCCESS);
+    CHECK(hg_proc_flush(decoder) == HG_SUCCESS);
+    CHECK(hg_proc_uint8_t(decoder, &left) == HG_SUCCESS);
+    CHECK(left == 0xee);
+}
+
+TEST_CASE("a proc keeps class, handle and operation", "[proc]") {
     std::uint8_t buffer[8];
     CProc proc(buffer, sizeof buffer, HG_ENCODE);
     auto* handle = reinterpret_cast<hg_handle_t>(buffer);
@@ -492,9 +513,10 @@ TEST_CASE("a proc keeps class, handle, flags and operation", "[proc]") {
     CHECK(hg_proc_get_handle(proc) == HG_HANDLE_NULL);
     hg_proc_set_handle(proc, handle);
     hg_proc_set_flags(proc, HG_PROC_SM | HG_PROC_BULK_EAGER);
+    CHECK(hg_proc_get_flags(proc) == (HG_PROC_SM | HG_PROC_BULK_EAGER));
     REQUIRE(hg_proc_reset(proc, buffer, sizeof buffer, HG_DECODE) == HG_SUCCESS);
     CHECK(hg_proc_get_op(proc) == HG_DECODE);
     CHECK(hg_proc_get_handle(proc) == handle);
-    CHECK(hg_proc_get_flags(proc) == (HG_PROC_SM | HG_PROC_BULK_EAGER));
+    CHECK(hg_proc_get_flags(proc) == 0);  // they belong to a pass
     CHECK(hg_proc_get_size(proc) == sizeof buffer);
 }
