@@ -59,8 +59,10 @@ inline na::Status decode(Handle& handle, hg_proc_cb_t callback, void* structure,
                          const Handle::Payload& payload, std::size_t offset) {
     const std::span<std::byte> bytes =
         payload.beyond.empty() ? payload.message.subspan(offset) : payload.beyond;
-    proc::Proc& p = start(handle, bytes.data(), bytes.size(), HG_DECODE);
-    const na::Status s = p.run(callback, structure);
+    const na::Status s =
+        start(handle, bytes.data(), bytes.size(), HG_DECODE).run(callback, structure);
+    // Asked for again: to keep the proc in a register costs more.
+    proc::Proc& p = *static_cast<proc::Proc*>(handle.shell);
     return p.overran() ? drop_overrun(p, callback, structure, s) : s;
 }
 
