@@ -76,6 +76,16 @@ Result<Address> Address::parse(Naming naming, std::string_view text, AddressForm
             if (!ip) {
                 return std::move(ip).error();
             }
+            if (format != AddressFormat::unspec && format != AddressFormat::native &&
+                format != ip->address.format()) {
+                return Error{
+                    Status::invalid_arg,
+                    fmt::format("\"{}\" is an {} address, this class has {}: open one "
+                                "with na_init_info.addr_format, or an info string, of "
+                                "that kind",
+                                text.substr(0, 2 * kMaxName), ip->address.v6 ? "IPv6" : "IPv4",
+                                ip->address.v6 ? "IPv4" : "IPv6")};
+            }
             return of_ip(*ip);
         }
         case Naming::text:
@@ -157,6 +167,20 @@ Result<Address> Address::decode(Naming naming, AddressFormat format,
         return malformed();
     }
     return of_ip(ip);
+}
+
+std::string_view Address::with_scope_of(const Address& one, std::string_view identity,
+                                        std::span<char> room) noexcept {
+    const std::string& other = one.identity();
+    if (identity.size() != other.size() || identity.empty() ||
+        static_cast<std::uint8_t>(identity.front()) != kIpv6Scoped ||
+        other.front() != identity.front()) {
+        return identity;
+    }
+    constexpr std::size_t kScope = sizeof(std::uint32_t);  // at the end
+    identity.copy(room.data(), identity.size() - kScope);
+    other.copy(room.data() + identity.size() - kScope, kScope, other.size() - kScope);
+    return {room.data(), identity.size()};
 }
 
 Result<Address> Address::from_raw(Naming naming, const void* bytes, std::size_t size) {

@@ -40,6 +40,10 @@ class Address {
     static Result<Address> decode(Naming naming, AddressFormat format,
                                   std::span<const std::byte> identity);
 
+    // An identity with the interface of `one`, if both have one; in `room`, which has its size.
+    static std::string_view with_scope_of(const Address& one, std::string_view identity,
+                                          std::span<char> room) noexcept;
+
     // What the library reports, and takes, for context `id`: a sockaddr, a terminated name, its own
     // bytes.
     static Result<Address> from_raw(Naming naming, const void* bytes, std::size_t size);

@@ -164,9 +164,8 @@ void Engine::on_ask(const Header& h, const Card& card) {
 }
 
 void Engine::on_news(Link* link, const Card& card) {
-    if (link == nullptr || link->state != Link::State::up ||
-        link->address.identity() != card.identity || link->target != card.context ||
-        card.number > asks_) {
+    if (link == nullptr || link->state != Link::State::up || link->identity() != card.identity ||
+        link->target != card.context || card.number > asks_) {
         malformed("news that nobody has asked for");
         return;
     }

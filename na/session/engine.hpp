@@ -284,6 +284,7 @@ class Engine : public plugin::Context {
                       std::uint32_t stamp) noexcept;
     void arrived_control(const Header& h, std::span<const std::byte> rest);
     void on_hello(const Card& card);
+    bool is_called(Link& link, const Card& card) noexcept;
     void on_welcome(Link& link, const Header& h, const Card& card) noexcept;
     void on_confirm(const Header& h, const Card& card);
     void on_check(const Header& h, const Card& card);
@@ -336,6 +337,7 @@ class Engine : public plugin::Context {
     const Traits traits_;
 
     Links links_;                                       // by identity and context
+    bool aliases_ = false;                              // some link has, or had, one
     std::unordered_map<std::uint64_t, Link*> cookies_;  // those that peers write
     Link* last_ = nullptr;                              // the link of the last message
     util::IntrusiveList<Link, &Link::work> work_;

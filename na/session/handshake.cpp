@@ -320,13 +320,15 @@ void Engine::arrived_control(const Header& h, std::span<const std::byte> rest) {
         malformed("a malformed greeting");
         return;
     }
+    char here[Address::kMaxBytes];
+    card.identity = local_.seen_from_here(card.identity, here);
     switch (h.kind) {
         case Kind::hello:
             on_hello(card);
             break;
         case Kind::welcome:
-            if (link != nullptr && link->address.identity() == card.identity &&
-                link->target == card.context) {
+            if (link != nullptr && link->state == Link::State::greeting && link->offer != 0 &&
+                link->target == card.context && is_called(*link, card)) {
                 on_welcome(*link, h, card);
             }
             break;
@@ -348,6 +350,33 @@ void Engine::arrived_control(const Header& h, std::span<const std::byte> rest) {
         default:
             break;
     }
+}
+
+// A welcome repeats our offer, so it is from whoever is at the link's address. Who listens at all
+// addresses of its machine tells one of them.
+bool Engine::is_called(Link& link, const Card& card) noexcept {
+    if (link.identity() == card.identity) {
+        return true;
+    }
+    try {
+        if (link.address.identity() == card.identity) {
+            link.alias.clear();
+            return true;
+        }
+        const auto own =
+            Address::decode(local_.naming, local_.format, std::as_bytes(std::span(card.identity)));
+        if (!own || local_.naming != Naming::ip || own->ip().port != link.address.ip().port ||
+            card.identity == local_.address.identity()) {
+            malformed("a welcome in another name");
+            return false;
+        }
+        link.alias = card.identity;
+        aliases_ = true;
+        NA_LOG_INFO(addr, "{} calls itself {}", link.address.text(), own->text());
+    } catch (const std::bad_alloc&) {
+        return false;  // it will be welcomed again
+    }
+    return true;
 }
 
 void Engine::on_hello(const Card& card) {
@@ -374,9 +403,6 @@ void Engine::on_hello(const Card& card) {
 }
 
 void Engine::on_welcome(Link& link, const Header& h, const Card& card) noexcept {
-    if (link.state != Link::State::greeting || link.offer == 0) {
-        return;
-    }
     ++stats_.sessions;
     link.met = true;
     link.state = Link::State::up;
@@ -473,9 +499,18 @@ void Engine::refer(const Header& h, const Card& card) {
 }
 
 void Engine::on_reset(const Header& h, const Card& card) {
+    const auto fits = [&](const Link& link) {
+        return link.state == Link::State::up && link.out_cookie == h.cookie && !link.self;
+    };
     Link* link = find_link(card.identity, card.context);
-    if (link != nullptr && link->state == Link::State::up && link->out_cookie == h.cookie &&
-        !link->self) {
+    if (aliases_ && (link == nullptr || !fits(*link))) {
+        const auto it = std::find_if(links_.begin(), links_.end(), [&](const auto& entry) {
+            const Link& other = *entry.second;
+            return other.alias == card.identity && other.target == card.context && fits(other);
+        });
+        link = it == links_.end() ? nullptr : it->second.get();
+    }
+    if (link != nullptr && fits(*link)) {
         lost(*link, Status::hostunreach);
     }
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "na/plugin.hpp"
@@ -53,6 +54,11 @@ struct Link {
 
     const Address address;
     const std::uint8_t target;  // the peer's context
+    // What the peer calls itself where that is not `address`: it listens at several.
+    std::string alias;
+    const std::string& identity() const noexcept {
+        return alias.empty() ? address.identity() : alias;
+    }
     State state = State::idle;
     std::uint16_t due = 0;
     bool self = false;

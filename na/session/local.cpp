@@ -29,6 +29,14 @@ std::size_t largest_of(const InitInfo& info, std::size_t usual) noexcept {
     return std::max(size_of(info.max_unexpected, usual), size_of(info.max_expected, usual));
 }
 
+bool is_of_this_machine(const util::IpAddress& address) {
+    const auto all = util::interfaces();
+    return all && std::any_of(all->begin(), all->end(), [&](const util::Interface& i) {
+               return std::find(i.addresses.begin(), i.addresses.end(), address) !=
+                      i.addresses.end();
+           });
+}
+
 }  // namespace
 
 Local::Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming n,
@@ -83,18 +91,32 @@ Result<std::unique_ptr<plugin::Peer>> Local::connect(std::string_view uri,
     if (!to) {
         return std::move(to).error();
     }
+    if (everywhere && to->ip().port == address.ip().port && is_of_this_machine(to->ip().address)) {
+        to = address;  // oneself
+    }
     return std::unique_ptr<plugin::Peer>(
         std::make_unique<Peer>(std::move(*to), protocol, contexts));
 }
 
 Result<std::unique_ptr<plugin::Peer>> Local::decode_peer(
     std::span<const std::byte> identity) const {
-    auto to = Address::decode(naming, format, identity);
+    char here[Address::kMaxBytes];
+    const std::string_view seen =
+        seen_from_here({reinterpret_cast<const char*>(identity.data()), identity.size()}, here);
+    auto to = Address::decode(naming, format, std::as_bytes(std::span(seen)));
     if (!to) {
         return std::move(to).error();
     }
     return std::unique_ptr<plugin::Peer>(
         std::make_unique<Peer>(std::move(*to), protocol, contexts));
+}
+
+std::string_view Local::seen_from_here(std::string_view identity,
+                                       std::span<char, Address::kMaxBytes> room) const noexcept {
+    if (naming != Naming::ip || address.ip().address.scope == 0 || identity.size() > room.size()) {
+        return identity;
+    }
+    return Address::with_scope_of(address, identity, room);
 }
 
 Error no_port_behind() {
@@ -146,6 +168,7 @@ Error listen_in_row(
             if (id == 0) {
                 first = *port;
                 local.address = Address::of_ip({.address = ip.address, .port = first});
+                local.everywhere = ip.any;
             }
         }
         return true;

@@ -49,6 +49,7 @@ struct Local {
     plugin::Caps caps;
     AddressFormat format = AddressFormat::unspec;  // Naming::ip: the family of all addresses
     Address address;                               // what peers are told
+    bool everywhere = false;                       // but it listens at all of this machine's
 
     // What an engine sends at most, its own messages included, and a little more for transfers: the
     // buffers of requests.
@@ -59,6 +60,12 @@ struct Local {
         const unsigned port = address.ip().port + unsigned{id};
         return port > UINT16_MAX ? std::uint16_t{0} : static_cast<std::uint16_t>(port);
     }
+
+    // An identity that came from a peer. Which interface a link-local address is behind its owner
+    // says in his machine's numbers; those who are told of ours are behind the one that has it.
+    // What is changed is in `room`.
+    std::string_view seen_from_here(std::string_view identity,
+                                    std::span<char, Address::kMaxBytes> room) const noexcept;
 
     std::string uri() const { return protocol + "://" + address.text(); }
 

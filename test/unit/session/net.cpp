@@ -147,10 +147,14 @@ na::plugin::OpenSpec spec_of(const na::InitInfo& info) {
 
 Node::Node(Net& in, std::uint16_t port, std::uint8_t id, const na::InitInfo& info,
            const na::session::Traits& traits, std::string_view ip)
+    : Node(in, address_of(port, ip), id, info, traits) {}
+
+Node::Node(Net& in, const Address& address, std::uint8_t id, const na::InitInfo& info,
+           const na::session::Traits& traits)
     : net(in),
       shared(std::make_shared<Local>("test", spec_of(info), na::session::Naming::ip)),
       local(*shared) {
-    local.address = address_of(port, ip);
+    local.address = address;
     local.format = local.address.ip().address.format();
     transport = std::make_unique<Transport>(net, local, id, *this, traits);
 }
@@ -174,6 +178,11 @@ na::plugin::Peer& Node::peer(const std::string& identity) {
 }
 
 Posted Node::post(TestOp& op, const Node& to, std::string_view text, Lane lane, std::uint32_t tag) {
+    return post(op, peer(to), text, lane, tag);
+}
+
+Posted Node::post(TestOp& op, na::plugin::Peer& to, std::string_view text, Lane lane,
+                  std::uint32_t tag) {
     {
         const Lavish all;
         op.buffer.assign(Header::kSize + text.size(), std::byte{});
@@ -183,7 +192,7 @@ Posted Node::post(TestOp& op, const Node& to, std::string_view text, Lane lane, 
     op.op.tag = tag;
     op.op.buffer = op.buffer.data();
     op.op.length = op.buffer.size();
-    op.op.peer = &peer(to);
+    op.op.peer = &to;
     op.done = false;
     const Posted posted = transport->send(op.op);
     op.done = posted.what == Posted::What::done;

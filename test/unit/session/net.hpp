@@ -124,6 +124,8 @@ class Node final : public na::plugin::Sink {
  public:
     Node(Net& net, std::uint16_t port, std::uint8_t id = 0, const na::InitInfo& info = {},
          const na::session::Traits& traits = {}, std::string_view ip = "192.0.2.1");
+    Node(Net& net, const Address& address, std::uint8_t id = 0, const na::InitInfo& info = {},
+         const na::session::Traits& traits = {});
     // Another context of the same class.
     Node(Node& sibling, std::uint8_t id);
     ~Node();
@@ -138,6 +140,8 @@ class Node final : public na::plugin::Sink {
     // Posts once. The operation's buffer has the header's room in front of the text.
     Posted post(TestOp& op, const Node& to, std::string_view text, Lane lane = Lane::unexpected,
                 std::uint32_t tag = 0);
+    Posted post(TestOp& op, na::plugin::Peer& to, std::string_view text, Lane lane,
+                std::uint32_t tag);
     // Posts until it is taken. False: it failed, or was not taken in time.
     bool send(TestOp& op, Node& to, std::string_view text, Lane lane = Lane::unexpected,
               std::uint32_t tag = 0);
