@@ -188,7 +188,8 @@ ssize_t Context::post_piece(Transfer& t) noexcept {
         descriptor = here.descriptor;
     }
     r->length = vector.iov_len = static_cast<std::size_t>(size);
-    fi_rma_iov remote{there.address + there_inside, vector.iov_len, there.key};
+    // What peers are told, also where it is memory of our own.
+    fi_rma_iov remote{there.told + there_inside, vector.iov_len, there.key};
     fi_msg_rma message{};
     message.msg_iov = &vector;
     message.desc = &descriptor;

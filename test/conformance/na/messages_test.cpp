@@ -309,4 +309,17 @@ TEST_CASE("transfers with oneself work", "[self]") {
     REQUIRE(op.get(local, 10, remote, 20, 30, self) == NA_SUCCESS);
     REQUIRE(until([&] { return op.done(); }, [&] { e.pump(); }));
     CHECK(std::memcmp(here.data() + 10, there.data() + 20, 30) == 0);
+    // Its own handle, as nobody has to be told of it.
+    op.reset();
+    support::fill(here, 3);
+    REQUIRE(op.put(local, 100, target, 200, 4800, self) == NA_SUCCESS);
+    REQUIRE(until([&] { return op.done(); }, [&] { e.pump(); }));
+    CHECK(op.ret() == NA_SUCCESS);
+    CHECK(std::memcmp(there.data() + 200, here.data() + 100, 4800) == 0);
+    op.reset();
+    support::fill(there, 4);
+    REQUIRE(op.get(local, 1, target, 2, 4000, self) == NA_SUCCESS);
+    REQUIRE(until([&] { return op.done(); }, [&] { e.pump(); }));
+    CHECK(op.ret() == NA_SUCCESS);
+    CHECK(std::memcmp(here.data() + 1, there.data() + 2, 4000) == 0);
 }
