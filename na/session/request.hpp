@@ -58,6 +58,8 @@ class RequestPool {
         ++out_;
         return static_cast<R*>(free_.pop_front());
     }
+    // After take() has answered null: there was no memory, and none is out that could come back.
+    bool barren() const noexcept { return out_ == 0; }
     void put_back(R& r) noexcept {
         --out_;
         free_.push_front(r);

@@ -55,6 +55,9 @@ Posted Context::transmit(session::Link& to, std::span<const std::byte> bytes, Op
     } else {
         Request* r = take_request(link);
         if (r == nullptr) {
+            if (op != nullptr && pool_.barren()) {
+                return refused(link, -FI_ENOMEM);
+            }
             retry_soon();
             return Posted::again();
         }

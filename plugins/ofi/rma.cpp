@@ -167,6 +167,9 @@ ssize_t Context::post_piece(Transfer& t) noexcept {
         {op.length - t.posted, there.length - there_inside, std::uint64_t{largest_piece_}});
     Request* r = take_request(link);
     if (r == nullptr) {
+        if (pool_.barren()) {
+            return -FI_ENOMEM;
+        }
         retry_soon();
         return -FI_EAGAIN;
     }

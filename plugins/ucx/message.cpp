@@ -65,7 +65,8 @@ Posted Context::post(Link& link, unsigned id, std::span<const std::byte> bytes, 
     }
     Request* r = take(requests_, way.queued);
     if (r == nullptr) [[unlikely]] {
-        return Posted::again();
+        return op != nullptr && requests_.barren() ? Posted::failed(Status::nomem)
+                                                   : Posted::again();
     }
     std::memcpy(r->bounce, bytes.data(), bytes.size());
     const Posted posted = hand_over(link, id, *r, bytes.size(), op);

@@ -7,6 +7,8 @@
 
 namespace {
 
+using na::Status;
+
 struct Request : na::session::Request {
     struct Registration {};
     void made(Registration&) noexcept {}
@@ -34,6 +36,30 @@ TEST_CASE("a pool of fewer requests") {
         CHECK(take(pool, have) != nullptr);
     }
     CHECK(take(pool, Pool::kOwn) == nullptr);
+}
+
+TEST_CASE("a pool that gets no memory says whether anything will come back") {
+    Pool pool(16);
+    bool refuses = true;
+    const auto enrol = [&](std::byte*, std::size_t) -> na::Result<Request::Registration> {
+        if (refuses) {
+            return na::Error{Status::nomem, "as much as may be locked is"};
+        }
+        return Request::Registration{};
+    };
+    CHECK(pool.take(enrol) == nullptr);
+    CHECK(pool.barren());
+    refuses = false;
+    Request* first = pool.take(enrol);
+    REQUIRE(first != nullptr);
+    refuses = true;
+    std::vector<Request*> others;
+    while (Request* r = pool.take(enrol)) {
+        others.push_back(r);
+    }
+    CHECK(!pool.barren());
+    pool.put_back(*first);
+    CHECK(pool.take(enrol) == first);
 }
 
 TEST_CASE("who has nothing of a pool gets some, whatever the others have") {
