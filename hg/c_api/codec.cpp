@@ -28,11 +28,12 @@ Encoded take_beyond(Handle& handle, proc::Proc& p, std::size_t offset) noexcept 
 
 [[gnu::cold]] na::Status drop_overrun(proc::Proc& p, hg_proc_cb_t callback, void* structure,
                                       na::Status status) {
-    p.reset(nullptr, 0, HG_FREE);  // the zeros, too
-    if (!ok(status)) {
-        return status;
+    if (ok(status)) {
+        p.op = HG_FREE;
+        // To the callback it is whole: it frees all of it, and may look at the zeros meanwhile.
+        (void)p.run(callback, structure);
     }
-    (void)p.run(callback, structure);  // to the callback it is whole: it frees all of it
+    p.reset(nullptr, 0, HG_FREE);
     return na::Status::overflow;
 }
 

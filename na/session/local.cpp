@@ -100,10 +100,7 @@ Result<std::unique_ptr<plugin::Peer>> Local::connect(std::string_view uri,
 
 Result<std::unique_ptr<plugin::Peer>> Local::decode_peer(
     std::span<const std::byte> identity) const {
-    char here[Address::kMaxBytes];
-    const std::string_view seen =
-        seen_from_here({reinterpret_cast<const char*>(identity.data()), identity.size()}, here);
-    auto to = Address::decode(naming, format, std::as_bytes(std::span(seen)));
+    auto to = Address::decode(naming, format, identity);
     if (!to) {
         return std::move(to).error();
     }
