@@ -137,6 +137,7 @@ static void steps(void) {
 struct numbers {
     uint32_t count;
     uint32_t* at;
+    const char* received; /* where they came from */
 };
 
 static int allocated;
@@ -151,6 +152,7 @@ static hg_return_t proc_numbers(hg_proc_t proc, void* data) {
     if (ret != HG_SUCCESS)
         return ret;
     if (hg_proc_get_op(proc) == HG_FREE) {
+        EXPECT(memcmp(n->received, n->at, n->count * sizeof *n->at) == 0);
         free(n->at);
         n->at = NULL;
         allocated--;
@@ -162,6 +164,7 @@ static hg_return_t proc_numbers(hg_proc_t proc, void* data) {
         n->at = (uint32_t*)malloc(size);
         allocated++;
         memcpy(n->at, at, size);
+        n->received = (const char*)at;
     } else {
         memcpy(at, n->at, size);
     }
@@ -171,7 +174,7 @@ static hg_return_t proc_numbers(hg_proc_t proc, void* data) {
 static hg_return_t got;
 
 static hg_return_t on_numbers(hg_handle_t handle) {
-    struct numbers n = {0, NULL};
+    struct numbers n = {0, NULL, NULL};
 
     got = HG_Get_input(handle, &n);
     if (got == HG_SUCCESS) {
@@ -183,9 +186,9 @@ static hg_return_t on_numbers(hg_handle_t handle) {
 }
 
 static void trusting(void) {
-    static const uint32_t counts[] = {3, 4, 100000};
+    static const uint32_t counts[] = {3, 4, 1000000};
     uint32_t values[] = {10, 20, 30};
-    struct numbers n = {3, values};
+    struct numbers n = {3, values, NULL};
     hg_handle_t handle = HG_HANDLE_NULL;
     size_t i;
     const hg_id_t whole = HG_Register_name(origin.hg_class, "numbers", proc_numbers, NULL, NULL);

@@ -70,7 +70,7 @@ TEST_CASE("who listens at all addresses is reached at each") {
     }
 }
 
-TEST_CASE("nobody is believed to be somebody with another port, or oneself") {
+TEST_CASE("nobody is believed to be somebody with another port") {
     Net net;
     Node a(net, 1000), b(net, 2000);
     const Address other = address_of(3000);
