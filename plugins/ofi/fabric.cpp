@@ -9,9 +9,6 @@ namespace na::ofi {
 
 Status status_of(long fi_error) noexcept {
     const long e = std::labs(fi_error);
-    if (means_lost(static_cast<int>(e))) {
-        return Status::hostunreach;
-    }
     switch (e) {
         case 0:
             return Status::success;
@@ -39,10 +36,20 @@ Status status_of(long fi_error) noexcept {
     return status_of_errno(static_cast<int>(e));
 }
 
+Status status_with_peer(long fi_error) noexcept {
+    return means_lost(static_cast<int>(std::labs(fi_error))) ? Status::hostunreach
+                                                             : status_of(fi_error);
+}
+
 Error failure(long fi_error, std::string_view doing) {
+    const Status status = status_of(fi_error);
+    // Of these the provider alone knows the cause.
+    const bool vague = status == Status::io_error || status == Status::noentry;
     return Error{
-        status_of(fi_error),
-        fmt::format("cannot {}: {}", doing, fi_strerror(static_cast<int>(std::labs(fi_error))))};
+        status,
+        fmt::format(
+            "cannot {}: {}{}", doing, fi_strerror(static_cast<int>(std::labs(fi_error))),
+            vague ? "; with FI_LOG_LEVEL=warn in the environment libfabric says more" : "")};
 }
 
 bool means_lost(int fi_error) noexcept {

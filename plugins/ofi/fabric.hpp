@@ -37,9 +37,13 @@ using Info = std::unique_ptr<fi_info, FreeInfo>;
 // since 1.11.
 inline constexpr std::uint32_t kApi = FI_VERSION(1, 11);
 
-// The code nearest to what libfabric answered (negative or positive).
+// The code nearest to what libfabric answered (negative or positive) where no peer is involved: to
+// what opens, makes or registers something here.
 Status status_of(long fi_error) noexcept;
-// The same, with libfabric's own words: "cannot <do>: <text>".
+// Of an operation on a peer: hostunreach for all that means_lost(), which says nothing of the kind
+// elsewhere.
+Status status_with_peer(long fi_error) noexcept;
+// status_of(), with libfabric's own words: "cannot <do>: <text>".
 Error failure(long fi_error, std::string_view doing);
 // The peer, or the way to it, is gone: not a fault of one operation.
 bool means_lost(int fi_error) noexcept;

@@ -24,7 +24,7 @@ Posted Context::refused(const Link& link, ssize_t rc) noexcept {
     }
     NA_LOG_INFO(msg, "cannot send to {}: {}", link.address.text(),
                 fi_strerror(static_cast<int>(-rc)));
-    return Posted::failed(status_of(rc));
+    return Posted::failed(status_with_peer(rc));
 }
 
 Posted Context::transmit(session::Link& to, std::span<const std::byte> bytes, Op* op) noexcept {

@@ -135,7 +135,7 @@ ssize_t Context::post_pieces(Transfer& t) noexcept {
         if (rc != 0) {
             NA_LOG_INFO(rma, "cannot post a transfer with {}: {}", t.link->address.text(),
                         fi_strerror(static_cast<int>(-rc)));
-            t.status = status_of(rc);
+            t.status = status_with_peer(rc);
             t.stopped = true;
         }
     }
