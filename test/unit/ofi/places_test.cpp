@@ -156,6 +156,37 @@ TEST_CASE("who is only looked up has no place", "[ofi][places]") {
     CHECK(listened()[0]->removed == 0);
 }
 
+TEST_CASE("a context that would be behind the last port is nobody's, and not tried",
+          "[ofi][places]") {
+    const std::string protocol = GENERATE(as<std::string>{}, "ofi+tcp", "ofi+sockets");
+    if (!can_open(protocol)) {
+        support::skip(protocol + " cannot be opened here");
+        return;
+    }
+    INFO(protocol);
+    listened().clear();
+    Side side(protocol);
+    REQUIRE(listened().size() == 1);
+    const na::Address peer = side.domain.lookup(protocol + "://127.0.0.1:65535").value();
+    const na::Buffer out = side.domain.make_buffer(8).value();
+    na::Operation send(side.context);
+    bool ended = false;
+    Status how = Status::success;
+    const auto posted =
+        side.context.send_unexpected(send, {peer, 3}, 1, out.first(1), [&](Status s) {
+            how = s;
+            ended = true;
+        });
+    if (posted) {
+        REQUIRE(side.context.run_until([&] { return ended; }, 60s));
+    } else {
+        how = posted.status();
+    }
+    CHECK(how == Status::hostunreach);
+    CHECK(listened()[0]->inserted == 0);
+    CHECK(side.context.close(10s));
+}
+
 TEST_CASE("a place is taken by the first message and left with the session", "[ofi][places]") {
     const std::string protocol = GENERATE(as<std::string>{}, "ofi+tcp", "ofi+sockets", "ofi+shm");
     if (!can_open(protocol)) {
