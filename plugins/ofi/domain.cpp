@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -24,10 +25,44 @@ bool is_taken(Status status) noexcept {
     return status == Status::addrinuse || status == Status::busy || status == Status::exist;
 }
 
+// Where the user does not say.
+std::size_t usual_message(const Choice& choice) noexcept {
+    return std::min(choice.provider->message, choice.info->ep_attr->max_msg_size);
+}
+
+// Whether the provider sends messages as large as was asked for, and the session's own. Headers are
+// part of either.
+Error check_limit(const plugin::OpenSpec& spec, const Choice& choice) {
+    const std::size_t limit = choice.info->ep_attr->max_msg_size;
+    const std::string_view provider = choice.provider->fabric;
+    if (limit < session::kMaxControl) {
+        return Error{
+            Status::opnotsupported,
+            fmt::format("ofi+{}: provider {} sends no more than {} bytes at once, greetings "
+                        "take up to {}: choose another protocol",
+                        spec.protocol, provider, limit, session::kMaxControl)};
+    }
+    const std::pair<std::string_view, std::size_t> all[] = {
+        {"max_unexpected_size", spec.info.max_unexpected},
+        {"max_expected_size", spec.info.max_expected},
+    };
+    for (const auto& [argument, asked] : all) {
+        if (asked > limit) {
+            return Error{
+                Status::invalid_arg,
+                fmt::format("ofi+{}: {} of {} bytes is more than provider {} sends at once: "
+                            "ask for {} at most; move larger data by put, get or bulk "
+                            "transfer",
+                            spec.protocol, argument, asked, provider, limit)};
+        }
+    }
+    return Error{Status::success, {}};
+}
+
 }  // namespace
 
 Domain::Domain(const plugin::OpenSpec& spec, Choice choice)
-    : session::Domain(kClass, spec, choice.provider->naming, choice.provider->message),
+    : session::Domain(kClass, spec, choice.provider->naming, usual_message(choice)),
       listens_(spec.listen),
       choice_(std::move(choice)) {
     plugin::Caps& caps = local_.caps;
@@ -86,6 +121,9 @@ Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spe
         }
         if (choice->provider->naming == Naming::native && spec.info.max_contexts > 1) {
             return only_one(spec.protocol);
+        }
+        if (Error error = check_limit(spec, *choice); !ok(error.status)) {
+            return error;
         }
         std::unique_ptr<Domain> domain(new Domain(spec, std::move(*choice)));
         fid_fabric* fabric = nullptr;

@@ -20,6 +20,7 @@ constexpr std::size_t kRawKey = 40;  // bytes
 constexpr std::uint64_t kBaseMask = 0x5555;
 
 int bits = 0;
+std::size_t message_limit = 0;
 int real_mode = 0;
 std::size_t real_key_size = 0;
 std::size_t local_checks = 0;
@@ -253,6 +254,9 @@ void want(int wanted) {
 int wanted() {
     return bits;
 }
+void limit_messages(std::size_t bytes) {
+    message_limit = bytes;
+}
 std::size_t registrations() {
     return live.size();
 }
@@ -303,6 +307,10 @@ extern "C" int fi_getinfo(std::uint32_t version, const char* node, const char* s
     --depth;
     const bool ours = depth == 0 && hints != nullptr && hints->ep_attr != nullptr &&
                       hints->ep_attr->type == FI_EP_RDM && hints->domain_attr != nullptr;
+    for (fi_info* i = rc == 0 && ours && message_limit != 0 ? *info : nullptr; i != nullptr;
+         i = i->next) {
+        i->ep_attr->max_msg_size = message_limit;
+    }
     if (rc == 0 && ours && bits != 0) {
         CHECK((hints->domain_attr->mr_mode & bits) == bits);  // the plugin says that it can
         for (fi_info* i = *info; i != nullptr; i = i->next) {

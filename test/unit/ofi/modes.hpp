@@ -13,6 +13,10 @@ namespace modes {
 void want(int bits);
 int wanted();
 
+// Of classes opened from now on: the largest message that the provider says it sends. 0: what the
+// real one says.
+void limit_messages(std::size_t bytes);
+
 // What has not been given back.
 std::size_t registrations();
 std::size_t mapped_keys();
