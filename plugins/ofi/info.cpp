@@ -212,7 +212,11 @@ Result<Choice> choose_one(const Provider& p, const plugin::OpenSpec& spec, int& 
         }
     };
     if (!spec.info.auth_key.empty()) {
-        set_key(*hints, spec.info.auth_key);
+        const auto key = auth_key_bytes(p, spec.info.auth_key);
+        if (!key) {
+            return key.error();
+        }
+        set_key(*hints, *key);
     }
     ask_for_all();
     if (!spec.info.auth_key.empty() &&

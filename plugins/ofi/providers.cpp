@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plugins/ofi/providers.hpp"
 
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <system_error>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace na::ofi {
 namespace {
@@ -70,6 +77,7 @@ constexpr Provider kProviders[] = {
         .protocol = "cxi",
         .fabric = "cxi",
         .naming = Naming::native,
+        .auth_key = KeyForm::service_vni,
     },
     {
         .protocol = "gni",
@@ -137,7 +145,46 @@ constexpr Setting kSettings[] = {
     {"FI_OFI_RXM_MSG_RX_SIZE", "128"},
 };
 
+// As such providers declare it: native byte order, and the padding counts in its size.
+struct ServiceKey {
+    std::uint32_t service;
+    std::uint16_t vni;
+};
+static_assert(sizeof(ServiceKey) == 8);
+
+// All of the text.
+template <typename Number>
+bool read(std::string_view text, Number& number) noexcept {
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc{} && stop == text.data() + text.size();
+}
+
+std::string service_key(const ServiceKey& key) {
+    std::string bytes(sizeof key, '\0');  // padding is zero, as some compare keys whole
+    std::memcpy(bytes.data() + offsetof(ServiceKey, service), &key.service, sizeof key.service);
+    std::memcpy(bytes.data() + offsetof(ServiceKey, vni), &key.vni, sizeof key.vni);
+    return bytes;
+}
+
 }  // namespace
+
+Result<std::string> auth_key_bytes(const Provider& provider, std::string_view text) {
+    if (provider.auth_key == KeyForm::bytes) {
+        return std::string(text);
+    }
+    const std::size_t colon = text.find(':');
+    ServiceKey key{};
+    if (colon == std::string_view::npos || !read(text.substr(0, colon), key.service) ||
+        !read(text.substr(colon + 1), key.vni)) {
+        // The key itself is nobody else's business.
+        return Error{Status::invalid_arg,
+                     fmt::format("ofi+{}: auth_key is malformed: provider {} takes "
+                                 "\"service:vni\", two decimal numbers up to {} and {}, as in "
+                                 "\"1:10\"",
+                                 provider.protocol, provider.fabric, UINT32_MAX, UINT16_MAX)};
+    }
+    return service_key(key);
+}
 
 std::span<const Setting> settings() noexcept {
     return kSettings;

@@ -4,14 +4,22 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "na/result.hpp"
 #include "na/session/address.hpp"
 #include "na/session/local.hpp"
 
 namespace na::ofi {
 
 using session::Naming;
+
+// What the text of auth_key is to the provider.
+enum class KeyForm : std::uint8_t {
+    bytes,        // its key, as it is
+    service_vni,  // two numbers, as the C structure {uint32_t service; uint16_t vni;}
+};
 
 // How to find out whether somebody lives at an address where posts are answered "try again" for
 // ever: providers keep trying to connect to the dead and do not say so.
@@ -31,6 +39,7 @@ struct Provider {
         0;  // minor version of libfabric 1 from which on it is taken, major << 8 | minor
     Naming naming = Naming::ip;
     Probe probe = Probe::none;
+    KeyForm auth_key = KeyForm::bytes;
     std::size_t message = session::kUsualMessage;  // how large one may be, unless the user says
     // Operations under way that it has room for, of all peers together (tx_attr->size), at most:
     // where it has none left, peers that take nothing keep it from the others.
@@ -70,6 +79,9 @@ struct Setting {
     const char* value;
 };
 std::span<const Setting> settings() noexcept;
+
+// The key that is meant by a text. Errors: invalid_arg, with the form that the provider wants.
+Result<std::string> auth_key_bytes(const Provider& provider, std::string_view text);
 
 // In order of preference; several rows of one protocol: the first that this libfabric has.
 std::span<const Provider> providers() noexcept;
