@@ -159,6 +159,7 @@ std::size_t Engine::do_work() {
         }
         if (flushed && link->due == 0 && !link->doomed && !link->holding()) {
             util::IntrusiveList<Link, &Link::work>::remove(*link);
+            remove_if_idle(*link);  // a last word was all that it had
             ++events;
         }
         link = next;
@@ -243,17 +244,12 @@ void Engine::look_at_fds(std::int64_t now) {
 
 void Engine::stats(std::vector<plugin::Stat>& out) const {
     const plugin::Stat list[] = {
-        {"session_received", stats_.received},
-        {"session_held", stats_.held},
-        {"session_control", stats_.control},
-        {"session_blocked", stats_.blocked},
-        {"session_no_credit", stats_.no_credit},
-        {"session_begun", stats_.sessions},
-        {"session_lost", stats_.lost},
-        {"session_probes", stats_.probes},
-        {"session_checks", stats_.checks},
-        {"session_bad_input", stats_.bad_input},
-        {"session_turned_away", stats_.turned_away},
+        {"session_received", stats_.received},   {"session_held", stats_.held},
+        {"session_control", stats_.control},     {"session_blocked", stats_.blocked},
+        {"session_no_credit", stats_.no_credit}, {"session_begun", stats_.sessions},
+        {"session_lost", stats_.lost},           {"session_broken", stats_.broken},
+        {"session_probes", stats_.probes},       {"session_checks", stats_.checks},
+        {"session_bad_input", stats_.bad_input}, {"session_turned_away", stats_.turned_away},
         {"session_links", links_.size()},
     };
     out.insert(out.end(), std::begin(list), std::end(list));

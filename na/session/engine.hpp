@@ -63,6 +63,10 @@ struct Traits {
     // Links to peers that have said hello and nothing more: what each costs is the transport's to
     // know.
     std::size_t max_strangers = 1024;
+    // Its connections may break, and be made anew, without a word: then what was under way is lost.
+    // How long a message may be missing that was sent before others which are here, or which come
+    // after it meanwhile; ns. 0: it tells by itself when it has lost something.
+    std::int64_t overtaking = 0;
 };
 
 // Has a descriptor that watch_fd() knows.
@@ -309,6 +313,8 @@ class Engine : public plugin::Context {
     void deliver_held(Link& link);
     void took(Link& link, std::size_t lane) noexcept;
     void leave_over(Link& link, std::size_t lane) noexcept;
+    void compare(Link& link, std::size_t lane, std::uint16_t sent) noexcept;
+    bool lost_something(Link& link, std::int64_t now) noexcept;
     // Counts that cannot be are not taken.
     static void acknowledged(Link& link, const Header& h) noexcept {
         for (std::size_t l = 0; l < kLanes; ++l) {
@@ -322,6 +328,7 @@ class Engine : public plugin::Context {
     // liveness.cpp
     void look_around(std::int64_t now);
     void audit_some() noexcept;
+    void broke(Link& link);
     void check_link(Link& link, std::int64_t now);
     void probe(Link& link, std::int64_t now);
     bool means_gone(Link& link, int error, std::int64_t now);
@@ -374,6 +381,7 @@ class Engine : public plugin::Context {
         std::uint64_t no_credit = 0;
         std::uint64_t sessions = 0;
         std::uint64_t lost = 0;
+        std::uint64_t broken = 0;
         std::uint64_t probes = 0;
         std::uint64_t checks = 0;
         std::uint64_t bad_input = 0;

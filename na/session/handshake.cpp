@@ -58,7 +58,7 @@ void Engine::forget_session(Link& link) noexcept {
         static_cast<std::uint16_t>(~(Link::kHello | Link::kConfirm | Link::kCheck | Link::kCredit |
                                      Link::kBye | Link::kAsk | Link::kNews));
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        link.sent[lane] = link.acked[lane] = link.taken[lane] = link.told[lane] = 0;
+        link.forget_counts(lane);
         leave_over(link, lane);
     }
     leave(link);
@@ -218,7 +218,8 @@ bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint
            .tag = stamp,
            .kind = kind,
            .target = link.target,
-           .taken = {link.taken[0], link.taken[1]}}
+           .taken = {link.taken[0], link.taken[1]},
+           .sent = {link.sent[0], link.sent[1]}}
         .write(bytes);
     std::size_t size = Header::kSize;
     if (has_card(kind)) {
@@ -302,6 +303,10 @@ void Engine::arrived_control(const Header& h, std::span<const std::byte> rest) {
         link->heard = 0;
         if (h.kind >= Kind::check) {
             acknowledged(*link, h);
+            if (h.kind != Kind::reset) {  // (whose counts are those of another link)
+                compare(*link, 0, h.sent[0]);
+                compare(*link, 1, h.sent[1]);
+            }
         }
     }
     if (!has_card(h.kind)) {
@@ -463,7 +468,7 @@ void Engine::on_confirm(const Header& h, const Card& card) {
     link->met = true;
     link->begun = now;
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        link->sent[lane] = link->acked[lane] = link->taken[lane] = link->told[lane] = 0;
+        link->forget_counts(lane);
         link->max_message[lane] = card.max_message[lane];
     }
     link->offer = 0;

@@ -126,9 +126,9 @@ void Engine::look_around(std::int64_t now) {
                 link->end_probe();  // what it would tell is known
             }
         }
-        const bool matters = link->audited || link->fading || link->awaited != 0 || link->wants ||
-                             !link->requests.empty() || link->due != 0 ||
-                             link->state == Link::State::greeting;
+        const bool matters = link->audited || link->fading || link->misses() ||
+                             link->awaited != 0 || link->wants || !link->requests.empty() ||
+                             link->due != 0 || link->state == Link::State::greeting;
         // The next post that finds no room says it again; one that was canceled does not.
         if (!link->wants && link->state == Link::State::idle) {
             no_question(*link);
@@ -174,6 +174,21 @@ void Engine::fade(Link& link) noexcept {
     }
 }
 
+// What is under way ends, here and at the peer, which is told: it may wait for nothing, and what it
+// sends next would be for a session that there is no more.
+void Engine::broke(Link& link) {
+    ++stats_.broken;
+    NA_LOG_WARNING(addr,
+                   "messages from {} were lost on their way: its connection broke (a firewall, a "
+                   "translator of addresses, somebody who closed it?); what is under way ends",
+                   link.address.text());
+    const std::uint64_t cookie = link.in_cookie;
+    lost(link, Status::hostunreach);
+    link.reset_cookie = cookie;
+    link.due |= Link::kReset;
+    work(link);
+}
+
 void Engine::check_link(Link& link, std::int64_t now) {
     // Counted at each look, however long the probes take that tell of them.
     if (link.no_way.on()) {
@@ -186,6 +201,10 @@ void Engine::check_link(Link& link, std::int64_t now) {
     }
     if (link.fading && silent) {
         lost(link, Status::hostunreach);
+        return;
+    }
+    if (link.misses() && lost_something(link, now)) {
+        broke(link);
         return;
     }
     if (link.state == Link::State::greeting && now >= link.next_call) {

@@ -74,7 +74,8 @@ Posted Engine::send(Op& op) {
            .tag = op.tag,
            .kind = static_cast<Kind>(lane),
            .target = link->target,
-           .taken = {link->taken[0], link->taken[1]}}
+           .taken = {link->taken[0], link->taken[1]},
+           .sent = {link->sent[0], link->sent[1]}}
         .write(bytes);
     const Posted posted = transmit(*link, {bytes, op.length}, &op);
     if (posted.what == Posted::What::again) [[unlikely]] {
@@ -137,6 +138,10 @@ void Engine::sort(std::span<const std::byte> bytes) {
         link = last_ = it->second;
     }
     const auto lane = static_cast<std::size_t>(h.kind);
+    if (h.sent[lane] != link->arrived[lane] || link->misses()) [[unlikely]] {
+        compare(*link, lane, h.sent[lane]);
+    }
+    ++link->arrived[lane];
     if (bytes.size() > local_.caps.max_message[lane] ||
         link->held[lane].size() - link->left_over[lane] >= local_.window) [[unlikely]] {
         malformed("a message larger than allowed, or without credit");
@@ -146,6 +151,32 @@ void Engine::sort(std::span<const std::byte> bytes) {
     link->heard = 0;
     acknowledged(*link, h);
     take(*link, static_cast<Lane>(lane), h.tag, bytes);
+}
+
+// What has overtaken another message makes that one missing for a while, and when it comes it says
+// so itself: it knows of fewer than are here. What is lost stays missing, whatever comes.
+void Engine::compare(Link& link, std::size_t lane, std::uint16_t sent) noexcept {
+    if (traits_.overtaking == 0) {
+        return;
+    }
+    const auto missing =
+        static_cast<std::int16_t>(static_cast<std::uint16_t>(sent - link.arrived[lane]));
+    if (missing <= 0) {
+        link.missing[lane] = 0;
+        link.gap[lane].end();
+    } else if (link.missing[lane] == 0 || missing < link.missing[lane]) {
+        link.missing[lane] = missing;
+        link.gap[lane].begin(now_ns());
+        watch(link);
+    }
+}
+
+bool Engine::lost_something(Link& link, std::int64_t now) noexcept {
+    bool lost = false;
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        lost |= link.missing[lane] != 0 && link.gap[lane].lasts(now, traits_.overtaking);
+    }
+    return lost && link.state == Link::State::up;
 }
 
 void Engine::take(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes) {

@@ -23,6 +23,9 @@
 // Flow control: each side counts per lane what it took (handed to the core), modulo 2^16, and tells
 // it in every header; at most a window of messages is under way. That bounds what a receiver has to
 // keep.
+//
+// It tells likewise what it had sent before. Who hears of more than has come misses something: the
+// connection beneath broke, and was made anew, without a word to anybody.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +40,7 @@
 
 namespace na::session {
 
-inline constexpr std::uint8_t kWireVersion = 3;
+inline constexpr std::uint8_t kWireVersion = 4;
 
 enum class Kind : std::uint8_t {
     unexpected,  // data, as Lane
@@ -73,6 +76,7 @@ struct Header {
     Kind kind = Kind::unexpected;
     std::uint8_t target = 0;  // context of the receiver
     std::uint16_t taken[kLanes] = {0, 0};
+    std::uint16_t sent[kLanes] = {0, 0};  // before this one
 
     void write(std::byte* out) const noexcept {
         util::ByteWriter w({out, kSize});
@@ -84,7 +88,8 @@ struct Header {
         w.integer(std::uint8_t{0});
         w.integer(taken[0]);
         w.integer(taken[1]);
-        w.integer(std::uint32_t{0});
+        w.integer(sent[0]);
+        w.integer(sent[1]);
     }
     // False: not one of ours.
     bool read(std::span<const std::byte> in) noexcept {
@@ -97,10 +102,11 @@ struct Header {
         const auto zero = r.integer<std::uint8_t>();
         taken[0] = r.integer<std::uint16_t>();
         taken[1] = r.integer<std::uint16_t>();
-        const auto reserved = r.integer<std::uint32_t>();
+        sent[0] = r.integer<std::uint16_t>();
+        sent[1] = r.integer<std::uint16_t>();
         kind = static_cast<Kind>(k);
         return r.good() && version == kWireVersion && k <= static_cast<std::uint8_t>(kLastKind) &&
-               zero == 0 && reserved == 0;
+               zero == 0;
     }
 };
 

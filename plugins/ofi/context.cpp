@@ -28,12 +28,23 @@ constexpr std::int64_t kConnectionLook = 20'000'000;  // ns: rxm looks at them e
 constexpr std::int64_t kFarewell = 20'000'000;  // ns: how long closing waits for what is under way
 constexpr std::int64_t kFarewellStep = 1'000'000;
 
-session::Traits traits_of(const Provider& provider, const Endpoint& endpoint) noexcept {
+// Beyond the provider's own buffers a message is fetched by the receiver, or comes in pieces.
+constexpr std::int64_t kInOrder = 1'000'000'000;  // ns
+constexpr std::int64_t kOvertaking = 30 * kInOrder;
+
+std::int64_t overtaking(const Provider& provider, const session::Local& local) noexcept {
+    const std::size_t largest = std::max(local.caps.max_message[0], local.caps.max_message[1]);
+    return !provider.breaks ? 0 : largest <= provider.in_order ? kInOrder : kOvertaking;
+}
+
+session::Traits traits_of(const Domain& domain, const Endpoint& endpoint) noexcept {
+    const Provider& provider = domain.provider();
     return {.port_is_tcp = provider.probe == Probe::tcp,
             .connects_aside = provider.connects_aside,
             .looks = provider.probe == Probe::process,
             .library_fd = endpoint.wait_fd(),
-            .fd_interval = session::kLook};
+            .fd_interval = session::kLook,
+            .overtaking = overtaking(provider, domain.local())};
 }
 
 // Of the provider's room. The rest is for what is injected, and for the peers' own
@@ -47,7 +58,7 @@ std::size_t most_requests(std::size_t room) noexcept {
 
 Context::Context(Domain& domain, std::uint8_t id, std::unique_ptr<Endpoint> endpoint,
                  plugin::Sink& sink)
-    : session::Engine(domain.local(), id, sink, traits_of(domain.provider(), *endpoint)),
+    : session::Engine(domain.local(), id, sink, traits_of(domain, *endpoint)),
       domain_(domain),
       inject_(domain.provider().inject ? domain.info().tx_attr->inject_size : 0),
       largest_piece_(std::min(domain.info().ep_attr->max_msg_size, kMaxPiece)),

@@ -33,6 +33,7 @@ constexpr Provider kProviders[] = {
         .probe = Probe::tcp,
         .message = kTcpMessage,
         .breaks = true,
+        .in_order = SIZE_MAX,
         .remark = "reliable datagrams of its own from libfabric 1.18 on; before, only connected "
                   "endpoints",
     },
@@ -43,6 +44,7 @@ constexpr Provider kProviders[] = {
         .message = kTcpMessage,
         .depth = kRxmDepth,
         .breaks = true,
+        .in_order = kTcpMessage,
         .polls_all = true,
         .forgets_requests = true,
         .remark = "where tcp has no reliable datagrams",
@@ -54,6 +56,7 @@ constexpr Provider kProviders[] = {
         .message = kTcpMessage,
         .depth = kRxmDepth,
         .breaks = true,
+        .in_order = kTcpMessage,
         .polls_all = true,
         .forgets_requests = true,
     },
@@ -121,6 +124,7 @@ constexpr Provider kProviders[] = {
         .depth = 96,  // of the 128 that it has for what is sent and what comes
         .inject = false,
         .breaks = true,
+        .in_order = SIZE_MAX,
         // It connects within a post, which waits for that, FI_SOCKETS_CONN_TIMEOUT (15 s): and
         // takes what nobody has answered until then for a connection.
         .connects_aside = false,
@@ -130,6 +134,7 @@ constexpr Provider kProviders[] = {
         .fabric = "net",
         .probe = Probe::tcp,
         .breaks = true,
+        .in_order = SIZE_MAX,
         .by_default = false,
         .remark = "the native tcp in the making, only in 1.16 and 1.17",
     },

@@ -53,6 +53,8 @@ struct Provider {
     // Transfers with a peer that dies end by themselves, when its connection breaks. Until then the
     // provider may write to the user's memory.
     bool breaks = false;
+    // Where connections break: messages up to that size keep their order.
+    std::size_t in_order = 0;
     // A queue without descriptor is polled over all connections, one with a descriptor over those
     // that have something: slower with a few, far faster with many.
     bool polls_all = false;
