@@ -35,13 +35,13 @@ class Process:
                                         stdout=subprocess.PIPE, stderr=self.errors, text=True, bufsize=1)
         self.lines = queue.Queue()
         self.notes = []
-        self.chatter = []  # what the library's log says on standard output
+        self.chatter = []  # what the log says on standard output: ours, UCX's
         threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True).start()
         self.limit = limit
 
     def _read(self, pipe):
         for line in pipe:
-            (self.chatter.append if line.startswith("# [") else self.lines.put)(line.rstrip("\n"))
+            (self.chatter.append if line.startswith(("# [", "[")) else self.lines.put)(line.rstrip("\n"))
         self.lines.put(None)
 
     def log(self):
@@ -130,6 +130,15 @@ class Host:
 
     def cable(self, port, plugged):
         ip("-n", self.network.switch_space, "link", "set", self.ports[port], "up" if plugged else "down")
+
+    def break_connections(self):
+        """Ends all connections of TCP here, as a firewall does that has forgotten them. What they hold is lost."""
+        listing = ["ip", "netns", "exec", self.space, "ss", "-Htn", "state", "established"]
+        # It complains of what it cannot end: what is left is looked at instead.
+        subprocess.run([*listing, "-K"], capture_output=True, timeout=30, check=False)
+        left = subprocess.run(listing, capture_output=True, text=True, timeout=30, check=True).stdout
+        if left:
+            raise Failure(f"{self.name}: this kernel does not end connections (CONFIG_INET_DIAG_DESTROY): {left}")
 
     def sent(self, interface):
         """Bytes that have left by an interface."""

@@ -237,6 +237,40 @@ def host_gone(network):
     survivor.kill()
 
 
+def connection_broken(network):
+    """A connection ends between two who live, with requests in it, and with answers. What waits for them ends, and everything
+    works afterwards."""
+    a, b = two_hosts(network, "10.1.0.{}/24")
+    server, client = start(b), start(a)
+    peer = client.ask(f"peer {server.uri}")
+    for what, sender in (("requests", a), ("answers", b)):
+        call_all(client, peer, 1)
+        if what == "requests":
+            a.cable(0, False)
+            client.tell(f"call {peer} echo")
+        else:
+            arrived = int(server.ask("requests")) + 8
+            client.ask(f"hold {peer} 8")
+            end = time.monotonic() + 20
+            while int(server.ask("requests")) < arrived:
+                require(time.monotonic() < end, "requests do not arrive")
+                time.sleep(0.05)
+            a.cable(0, False)
+            server.ask("release")
+        since = time.monotonic()
+        sender.break_connections()
+        a.cable(0, True)
+        if what == "answers":
+            client.tell(f"ended {peer}")
+        # What the provider had not handed to the kernel yet, or had kept, may still have come.
+        answer = client.hear(30)
+        print(f"    {what}: {answer} after {time.monotonic() - since:.1f} s")
+        require(set(answer.split()) - {"ok", "failed", "0", "HG_SUCCESS"} <= {"HG_HOSTUNREACH"}, f"{what}: {answer}")
+        wait_until_reached(client, peer)
+    call_all(client, peer)
+    close(client, server)
+
+
 def wait_until_reached(client, peer, limit=30):
     """The first calls may meet what is left of the dead one."""
     end = time.monotonic() + limit
@@ -270,7 +304,7 @@ def process_killed(network):
     close(client)
 
 
-SCENARIOS = (ipv4, ipv6_only, two_subnets, mtu_1280, cable_pulled, process_killed, host_gone)
+SCENARIOS = (ipv4, ipv6_only, two_subnets, mtu_1280, cable_pulled, connection_broken, process_killed, host_gone)
 
 
 def skip(reason):
