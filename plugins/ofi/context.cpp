@@ -259,7 +259,10 @@ std::size_t Context::read_queue() noexcept {
                              fi_strerror(static_cast<int>(-n)));
                 return events;
             }
-            events += read_error() ? 1 : 0;
+            if (!read_error()) {
+                return events;  // another look finds it, if it is there
+            }
+            ++events;
             continue;
         }
         for (ssize_t i = 0; i < n; ++i) {
@@ -316,9 +319,12 @@ bool Context::read_error() noexcept {
         }
         return true;
     }
-    const std::string both =
-        fmt::format("{} ({})", fi_strerror(error.err), words == nullptr ? "" : words);
-    done(static_cast<Request&>(*token), error.err, both.c_str());
+    char both[256];
+    const auto end = fmt::format_to_n(both, sizeof both - 1, "{} ({})", fi_strerror(error.err),
+                                      words == nullptr ? "" : words)
+                         .out;
+    *end = '\0';
+    done(static_cast<Request&>(*token), error.err, both);
     return true;
 }
 
