@@ -48,6 +48,10 @@ class Address {
     // bytes.
     static Result<Address> from_raw(Naming naming, const void* bytes, std::size_t size);
     std::string raw(std::uint8_t id) const;
+    // Whether it can be anywhere: not behind the last port.
+    bool has_place_for(std::uint8_t id) const noexcept {
+        return naming_ != Naming::ip || ip_.port + unsigned{id} <= UINT16_MAX;
+    }
 
     Naming naming() const noexcept { return naming_; }
     const util::IpEndpoint& ip() const noexcept { return ip_; }

@@ -63,9 +63,9 @@ struct Traits {
     // Links to peers that have said hello and nothing more: what each costs is the transport's to
     // know.
     std::size_t max_strangers = 1024;
-    // Its connections may break, and be made anew, without a word: then what was under way is lost.
-    // How long a message may be missing that was sent before others which are here, or which come
-    // after it meanwhile; ns. 0: it tells by itself when it has lost something.
+    // Its connections may break, and be made anew, without a word, and what was in them is lost.
+    // Messages may overtake another one for that long; one that is missing longer is lost; ns.
+    // 0: the transport tells by itself when it has lost something.
     std::int64_t overtaking = 0;
 };
 
@@ -313,7 +313,7 @@ class Engine : public plugin::Context {
     void deliver_held(Link& link);
     void took(Link& link, std::size_t lane) noexcept;
     void leave_over(Link& link, std::size_t lane) noexcept;
-    void compare(Link& link, std::size_t lane, std::uint16_t sent) noexcept;
+    void note_missing(Link& link, std::size_t lane, std::uint16_t sent) noexcept;
     bool lost_something(Link& link, std::int64_t now) noexcept;
     // Counts that cannot be are not taken.
     static void acknowledged(Link& link, const Header& h) noexcept {

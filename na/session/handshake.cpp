@@ -304,8 +304,8 @@ void Engine::arrived_control(const Header& h, std::span<const std::byte> rest) {
         if (h.kind >= Kind::check) {
             acknowledged(*link, h);
             if (h.kind != Kind::reset) {  // (whose counts are those of another link)
-                compare(*link, 0, h.sent[0]);
-                compare(*link, 1, h.sent[1]);
+                note_missing(*link, 0, h.sent[0]);
+                note_missing(*link, 1, h.sent[1]);
             }
         }
     }

@@ -93,10 +93,10 @@ struct Link {
     std::uint16_t taken[kLanes] = {0, 0};  // of those received
     std::uint16_t told[kLanes] = {0, 0};   // of those taken
     std::uint16_t arrived[kLanes] = {0, 0};
-    // Of those that the peer says to have sent, how many have not arrived: the fewest in this
-    // spell.
-    std::int16_t missing[kLanes] = {0, 0};  // 0: none, or the transport is trusted
-    util::Spell gap[kLanes] = {util::Spell(kLastWordsStep), util::Spell(kLastWordsStep)};
+    // Of those that the peer says to have sent, how many have not arrived; 0 where the transport is
+    // trusted (Traits::overtaking). What has come late is not lost: the fewest since `missed`.
+    std::int16_t missing[kLanes] = {0, 0};
+    util::Spell missed[kLanes] = {util::Spell(kLastWordsStep), util::Spell(kLastWordsStep)};
     std::deque<Held> held[kLanes];
     std::size_t left_over[kLanes] = {0, 0};  // of those held, the first: of sessions that ended
 
@@ -166,7 +166,6 @@ struct Link {
     void forget_counts(std::size_t lane) noexcept {
         sent[lane] = acked[lane] = taken[lane] = told[lane] = arrived[lane] = 0;
         missing[lane] = 0;
-        gap[lane].end();
     }
     bool misses() const noexcept { return (missing[0] | missing[1]) != 0; }
     bool holding() const noexcept { return !held[0].empty() || !held[1].empty(); }

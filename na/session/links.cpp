@@ -68,7 +68,7 @@ Link* Engine::stranger(const Card& card) {
     auto address =
         Address::decode(local_.naming, local_.format, std::as_bytes(std::span(card.identity)));
     if (!address || (card.context == id_ && card.identity == local_.address.identity()) ||
-        (address->naming() == Naming::ip && address->ip().port + card.context > UINT16_MAX)) {
+        !address->has_place_for(card.context)) {
         malformed("a greeting with an address that cannot be");
         return nullptr;
     }

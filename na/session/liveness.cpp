@@ -174,16 +174,16 @@ void Engine::fade(Link& link) noexcept {
     }
 }
 
-// What is under way ends, here and at the peer, which is told: it may wait for nothing, and what it
-// sends next would be for a session that there is no more.
+// What is under way ends, here after what has come, and at the peer, which is told: it may wait for
+// nothing, and what it sends next would be for a session that there is no more.
 void Engine::broke(Link& link) {
-    ++stats_.broken;
     NA_LOG_WARNING(addr,
                    "messages from {} were lost on their way: its connection broke (a firewall, a "
                    "translator of addresses, somebody who closed it?); what is under way ends",
                    link.address.text());
     const std::uint64_t cookie = link.in_cookie;
-    lost(link, Status::hostunreach);
+    ++stats_.broken;
+    parted(link);
     link.reset_cookie = cookie;
     link.due |= Link::kReset;
     work(link);
@@ -203,7 +203,7 @@ void Engine::check_link(Link& link, std::int64_t now) {
         lost(link, Status::hostunreach);
         return;
     }
-    if (link.misses() && lost_something(link, now)) {
+    if (!link.parting && lost_something(link, now)) {
         broke(link);
         return;
     }
@@ -215,7 +215,8 @@ void Engine::check_link(Link& link, std::int64_t now) {
                              random_number() % static_cast<std::uint64_t>(link.call_interval / 2));
         link.due |= Link::kHello;
         flush(link);
-    } else if (link.state == Link::State::up && now - link.heard > kCall && now >= link.next_call) {
+    } else if (link.state == Link::State::up && !link.parting && now - link.heard > kCall &&
+               now >= link.next_call) {
         link.next_call = now + kCall;
         link.due |= Link::kCheck;
         ++stats_.checks;

@@ -37,6 +37,14 @@ Link* Engine::session(Op& op, Posted& instead) noexcept {
     Link* link = peer.links(id_).to(op.target_id);
     if (link == nullptr) [[unlikely]] {
         try {
+            if (!peer.address().has_place_for(op.target_id)) {
+                NA_LOG_WARNING(addr,
+                               "{} has no context {}: it would listen behind port 65535, the last "
+                               "one; name one that the peer has, or open the peer at a lower port",
+                               peer.address().text(), op.target_id);
+                instead = Posted::failed(Status::hostunreach);
+                return nullptr;
+            }
             link = &link_to(peer, op.target_id);
         } catch (const std::bad_alloc&) {
             instead = Posted::failed(Status::nomem);
@@ -139,7 +147,7 @@ void Engine::sort(std::span<const std::byte> bytes) {
     }
     const auto lane = static_cast<std::size_t>(h.kind);
     if (h.sent[lane] != link->arrived[lane] || link->misses()) [[unlikely]] {
-        compare(*link, lane, h.sent[lane]);
+        note_missing(*link, lane, h.sent[lane]);
     }
     ++link->arrived[lane];
     if (bytes.size() > local_.caps.max_message[lane] ||
@@ -155,7 +163,7 @@ void Engine::sort(std::span<const std::byte> bytes) {
 
 // What has overtaken another message makes that one missing for a while, and when it comes it says
 // so itself: it knows of fewer than are here. What is lost stays missing, whatever comes.
-void Engine::compare(Link& link, std::size_t lane, std::uint16_t sent) noexcept {
+void Engine::note_missing(Link& link, std::size_t lane, std::uint16_t sent) noexcept {
     if (traits_.overtaking == 0) {
         return;
     }
@@ -163,10 +171,9 @@ void Engine::compare(Link& link, std::size_t lane, std::uint16_t sent) noexcept 
         static_cast<std::int16_t>(static_cast<std::uint16_t>(sent - link.arrived[lane]));
     if (missing <= 0) {
         link.missing[lane] = 0;
-        link.gap[lane].end();
     } else if (link.missing[lane] == 0 || missing < link.missing[lane]) {
         link.missing[lane] = missing;
-        link.gap[lane].begin(now_ns());
+        link.missed[lane].begin(now_ns());
         watch(link);
     }
 }
@@ -174,9 +181,9 @@ void Engine::compare(Link& link, std::size_t lane, std::uint16_t sent) noexcept 
 bool Engine::lost_something(Link& link, std::int64_t now) noexcept {
     bool lost = false;
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        lost |= link.missing[lane] != 0 && link.gap[lane].lasts(now, traits_.overtaking);
+        lost |= link.missing[lane] != 0 && link.missed[lane].lasts(now, traits_.overtaking);
     }
-    return lost && link.state == Link::State::up;
+    return lost;
 }
 
 void Engine::take(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes) {

@@ -182,7 +182,7 @@ Op* Context::finish(Request& r) noexcept {
 void Context::done(Request& r, int error, const char* text) {
     session::Link* link = r.link;  // null: what it belonged to has ended before
     const bool gone = means_lost(error);
-    const Status status = gone ? Status::hostunreach : status_of(error);
+    const Status status = status_with_peer(error);
     if (error != 0) [[unlikely]] {
         ++stats_.errors;
         NA_LOG_INFO(op, "an operation to {} failed: {}",

@@ -46,15 +46,6 @@ struct Link final : session::Link, session::Watcher {
     std::shared_ptr<Neighbour> neighbour;  // Naming::text, and the peer is in this process
     util::UniqueFd process;                // Probe::process: the peer's
     std::uint8_t rma_answers = 0;  // to checks since a piece of a transfer was posted or done
-
-    // Naming::ip: where the peer's context listens; 0: it would be behind the last port there is.
-    std::uint16_t port() const noexcept {
-        const unsigned port = address.ip().port + unsigned{target};
-        return port > UINT16_MAX ? std::uint16_t{0} : static_cast<std::uint16_t>(port);
-    }
-    // -FI_EINVAL, logged: there can be nobody. (Whoever listens where the number begins anew is
-    // somebody else.)
-    ssize_t check_port() const noexcept;
 };
 
 }  // namespace na::ofi

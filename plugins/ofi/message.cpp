@@ -29,12 +29,6 @@ Posted Context::refused(const Link& link, ssize_t rc) noexcept {
 
 Posted Context::transmit(session::Link& to, std::span<const std::byte> bytes, Op* op) noexcept {
     Link& link = of(to);
-    // Before may_connect(), which may try the port.
-    if (link.addr == FI_ADDR_NOTAVAIL) [[unlikely]] {
-        if (const ssize_t rc = link.check_port(); rc != 0) {
-            return refused(link, rc);
-        }
-    }
     if (!may_connect(link)) [[unlikely]] {
         blocked(link);
         return Posted::again();

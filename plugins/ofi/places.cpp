@@ -14,7 +14,6 @@
 // place is kept as long, too.
 // A peer that still has the same segment gets its place again.
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "na/util/log.hpp"
@@ -29,20 +28,6 @@ namespace {
 constexpr unsigned kLooks = 2;  // at a peer that is gone, with the queue read in between
 
 }  // namespace
-
-ssize_t Link::check_port() const noexcept {
-    if (address.naming() != session::Naming::ip || port() != 0) {
-        return 0;
-    }
-    try {
-        NA_LOG_WARNING(addr,
-                       "{} has no context {}: it would listen behind port 65535, the last one; "
-                       "name one that the peer has, or open the peer at a lower port",
-                       address.text(), target);
-    } catch (const std::bad_alloc&) {  // without words, then
-    }
-    return -FI_EINVAL;
-}
 
 // -FI_EAGAIN: not yet.
 ssize_t Context::reach(Link& link) noexcept {

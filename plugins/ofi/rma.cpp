@@ -144,11 +144,6 @@ ssize_t Context::post_pieces(Transfer& t) noexcept {
 
 ssize_t Context::post_piece(Transfer& t) noexcept {
     Link& link = *t.link;
-    if (link.addr == FI_ADDR_NOTAVAIL) [[unlikely]] {
-        if (const ssize_t rc = link.check_port(); rc != 0) {
-            return rc;
-        }
-    }
     if (!may_connect(link)) [[unlikely]] {
         blocked(link);
         return -FI_EAGAIN;
@@ -298,7 +293,7 @@ void Context::end_pieces(Link& link, Status why) {
 void Context::watch_silence(const Link& link) noexcept {
     try {
         util::IpEndpoint there = link.address.ip();
-        there.port = link.port();
+        there.port = static_cast<std::uint16_t>(there.port + link.target);
         silence_.add(there, session::now_ns());
     } catch (const std::bad_alloc&) {
         NA_LOG_WARNING(rma, "out of memory: transfers with {} end when TCP gives up",

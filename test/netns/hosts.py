@@ -6,6 +6,7 @@ import os
 import queue
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -133,12 +134,9 @@ class Host:
 
     def break_connections(self):
         """Ends all connections of TCP here, as a firewall does that has forgotten them. What they hold is lost."""
-        listing = ["ip", "netns", "exec", self.space, "ss", "-Htn", "state", "established"]
-        # It complains of what it cannot end: what is left is looked at instead.
-        subprocess.run([*listing, "-K"], capture_output=True, timeout=30, check=False)
-        left = subprocess.run(listing, capture_output=True, text=True, timeout=30, check=True).stdout
+        left = end_connections(["ip", "netns", "exec", self.space])
         if left:
-            raise Failure(f"{self.name}: this kernel does not end connections (CONFIG_INET_DIAG_DESTROY): {left}")
+            raise Failure(f"{self.name}: connections that do not end: {left}")
 
     def sent(self, interface):
         """Bytes that have left by an interface."""
@@ -196,6 +194,26 @@ class Network:
         host = Host(self, name)
         self.hosts.append(host)
         return host
+
+
+def end_connections(where, *which):
+    """Those of a namespace; what is left of them."""
+    listing = [*where, "ss", "-Htn", "state", "established", *which]
+    # It complains of what it cannot end: what is left is looked at instead.
+    subprocess.run([*listing, "-K"], capture_output=True, timeout=30, check=False)
+    return subprocess.run(listing, capture_output=True, text=True, timeout=30, check=True).stdout
+
+
+def why_not_broken():
+    """Why connections cannot be ended by others here; None: they can."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port), timeout=30), server.accept()[0]:
+            try:
+                left = end_connections([], "dport", "=", f":{port}")
+            except (OSError, subprocess.SubprocessError) as error:
+                return f"connections cannot be ended here: {error}"
+    return "this kernel does not end connections (CONFIG_INET_DIAG_DESTROY)" if left else None
 
 
 def sweep():

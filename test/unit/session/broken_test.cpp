@@ -73,6 +73,28 @@ TEST_CASE("an answer that was lost ends who waits for it") {
     REQUIRE(meet(p.b, p.a));
 }
 
+TEST_CASE("what has come, and waits for room, comes before the end of what was lost") {
+    Pair p;
+    REQUIRE(meet(p.a, p.b));
+    TestOp receive, held, lost;
+    p.a.await(receive, p.b);
+    p.a.room = false;
+    REQUIRE(p.b.send(held, p.a, "held", Lane::expected));
+    p.b->loses = loses_one(Kind::expected);
+    REQUIRE(p.b.send(lost, p.a, "lost", Lane::expected));
+    REQUIRE(settle([&] { return p.a->stat("session_broken") == 1; }, p.a, p.b));
+    wait(p);
+    CHECK(p.a.lost.empty());
+    CHECK(p.a->stat("session_broken") == 1);
+    p.a.room = true;
+    REQUIRE(settle([&] { return !p.a.lost.empty(); }, p.a, p.b));
+    REQUIRE(p.a.messages.size() == 1);
+    CHECK(p.a.messages[0].text == "held");
+    REQUIRE(settle([&] { return !p.b.lost.empty(); }, p.a, p.b));
+    REQUIRE(meet(p.a, p.b));
+    REQUIRE(meet(p.b, p.a));
+}
+
 TEST_CASE("a loss is found though others come all the time") {
     Pair p;
     REQUIRE(meet(p.a, p.b));
