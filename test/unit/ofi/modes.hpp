@@ -16,6 +16,12 @@ int wanted();
 // Of classes opened from now on: the largest message that the provider says it sends. 0: what the
 // real one says.
 void limit_messages(std::size_t bytes);
+struct Limited {
+    explicit Limited(std::size_t bytes) { limit_messages(bytes); }
+    ~Limited() { limit_messages(0); }
+    Limited(const Limited&) = delete;
+    Limited& operator=(const Limited&) = delete;
+};
 
 // What has not been given back.
 std::size_t registrations();

@@ -17,13 +17,6 @@ namespace {
 
 constexpr std::size_t kLimit = 8000;
 
-struct Limited {
-    explicit Limited(std::size_t bytes) { modes::limit_messages(bytes); }
-    ~Limited() { modes::limit_messages(0); }
-    Limited(const Limited&) = delete;
-    Limited& operator=(const Limited&) = delete;
-};
-
 // Empty: not here.
 std::string protocol_of_case() {
     std::string protocol = GENERATE(as<std::string>{}, "ofi+tcp", "ofi+sockets");
@@ -45,7 +38,7 @@ TEST_CASE("messages larger than the provider sends are refused when a class open
     const bool unexpected = GENERATE(true, false);
     const std::string argument = unexpected ? "max_unexpected_size" : "max_expected_size";
     INFO(protocol << ", " << argument);
-    const Limited limited(kLimit);
+    const modes::Limited limited(kLimit);
     na::InitInfo options;
     std::size_t& size = unexpected ? options.max_unexpected : options.max_expected;
     for (const std::size_t more : {std::size_t{1}, kLimit}) {
@@ -65,7 +58,7 @@ TEST_CASE("a provider that cannot send a greeting is refused", "[ofi][sizes]") {
     if (protocol.empty()) {
         return;
     }
-    const Limited limited(64);
+    const modes::Limited limited(64);
     const auto domain = na::Domain::listen(protocol);
     REQUIRE(domain.status() == Status::opnotsupported);
     CHECK(domain.error().message.find("choose another protocol") != std::string::npos);
@@ -78,7 +71,7 @@ TEST_CASE("messages as large as the provider sends arrive", "[ofi][sizes]") {
     }
     const bool by_default = GENERATE(true, false);
     INFO(protocol << (by_default ? ", size by default" : ", size asked for"));
-    const Limited limited(kLimit);
+    const modes::Limited limited(kLimit);
     na::InitInfo options;
     options.max_unexpected = by_default ? 0 : kLimit;
     na::Domain from = na::Domain::listen(protocol, options).value();

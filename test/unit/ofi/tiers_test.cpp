@@ -118,13 +118,6 @@ std::string protocol_of_case() {
     return protocol;
 }
 
-struct Limited {
-    explicit Limited(std::size_t bytes) { modes::limit_messages(bytes); }
-    ~Limited() { modes::limit_messages(0); }
-    Limited(const Limited&) = delete;
-    Limited& operator=(const Limited&) = delete;
-};
-
 }  // namespace
 
 TEST_CASE("small transfers go through buffers, or are injected, larger ones directly",
@@ -163,7 +156,7 @@ TEST_CASE("a transfer is split where the provider moves no more at once", "[ofi]
     }
     constexpr std::size_t kLimit = 20'000;
     INFO(protocol);
-    const Limited limited(kLimit);
+    const modes::Limited limited(kLimit);
     Scene scene(protocol);
     for (const bool put : {true, false}) {
         CHECK(scene.move(kLimit, put) == Tiers{.direct = 1});
