@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Library and class functions of na.h.
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -22,7 +23,9 @@ InitInfo init_info(const struct na_init_info_4_0& info) {
     i.max_expected = info.max_expected_size;
     i.no_block = (info.progress_mode & NA_NO_BLOCK) != 0;
     i.no_retry = (info.progress_mode & NA_NO_RETRY) != 0;
-    i.address_format = static_cast<AddressFormat>(info.addr_format);
+    // Narrower than the enumeration of C: what is outside must not come to mean another value.
+    i.address_format = static_cast<AddressFormat>(
+        std::min(static_cast<unsigned>(info.addr_format), unsigned{UINT8_MAX}));
     i.max_contexts = info.max_contexts;
     i.single_class = (info.thread_mode & NA_THREAD_MODE_SINGLE_CLS) != 0;
     i.single_context = (info.thread_mode & NA_THREAD_MODE_SINGLE_CTX) != 0;

@@ -83,6 +83,11 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
     if (!uri) {
         return std::move(uri).error();
     }
+    if (info.address_format > AddressFormat::native) {
+        return Error{Status::invalid_arg,
+                     "na_init_info.addr_format is none of NA_ADDR_UNSPEC, NA_ADDR_IPV4, "
+                     "NA_ADDR_IPV6 and NA_ADDR_NATIVE"};
+    }
     auto plugin = find_plugin(uri->class_name, uri->protocol);
     if (!plugin) {
         return std::move(plugin).error();

@@ -3,6 +3,8 @@
 // takes them.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -70,3 +72,13 @@ std::string fresh_name();
 bool is_name(std::string_view text) noexcept;
 
 }  // namespace na::session
+
+// In messages: unlike text() as an argument, it needs no memory before the log is ready for there
+// to be none.
+template <>
+struct fmt::formatter<na::session::Address> : fmt::formatter<std::string> {
+    template <typename Context>
+    auto format(const na::session::Address& address, Context& context) const {
+        return fmt::formatter<std::string>::format(address.text(), context);
+    }
+};

@@ -73,7 +73,7 @@ plugin::Posted Engine::find_out(Link& link, const Op& op) noexcept {
         link.next_ask = now + kAskAgain;
         ask_about(link);
     } else if (link.denied) {
-        NA_LOG_INFO(addr, "{} has no context {}", link.address.text(), link.target);
+        NA_LOG_INFO(addr, "{} has no context {}", link.address, link.target);
         no_question(link);
         return plugin::Posted::failed(Status::hostunreach);
     } else if (now - link.asked_at >= kAlone && traits_.connects_aside) {
@@ -140,7 +140,7 @@ void Engine::nobody_to_ask(Peer& peer, Status why, std::int64_t now) {
 
 // By an answer to what was asked while it was greeted.
 void Engine::denied(Link& link) {
-    NA_LOG_INFO(addr, "{} has no context {}", link.address.text(), link.target);
+    NA_LOG_INFO(addr, "{} has no context {}", link.address, link.target);
     if (!link.wants) {
         lost(link, Status::hostunreach);
         return;

@@ -111,7 +111,7 @@ bool Engine::begins_anew(Link& link) {
     if (link.state != Link::State::greeting || link.anew || now - link.asked_at > kSoon) {
         return false;
     }
-    NA_LOG_DEBUG(addr, "context {} greets {} anew", id_, link.address.text());
+    NA_LOG_DEBUG(addr, "context {} greets {} anew", id_, link.address);
     link.anew = true;
     link.doomed = false;                        // a further greeting may have met the same end
     end_operations(link, Status::hostunreach);  // copies of greetings
@@ -149,7 +149,7 @@ void Engine::end_operations(Link& link, Status why) {
 // ends.
 void Engine::lost(Link& link, Status why) {
     ++stats_.lost;
-    NA_LOG_INFO(addr, "the session with {} ended", link.address.text());
+    NA_LOG_INFO(addr, "the session with {} ended", link.address);
     end_operations(link, why);
     // Nobody wants anything of a context that was greeted for a question only, and that is not
     // there.
@@ -244,7 +244,7 @@ bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint
         return false;
     }
     ++stats_.control;
-    NA_LOG_DEBUG(addr, "context {} sent {} to {}", id_, to_string(kind), link.address.text());
+    NA_LOG_DEBUG(addr, "context {} sent {} to {}", id_, to_string(kind), link.address);
     if (posted.what == plugin::Posted::What::failed) {
         if (link.state == Link::State::up) {
             fade(link);
@@ -377,7 +377,7 @@ bool Engine::is_called(Link& link, const Card& card) noexcept {
         }
         link.alias = card.identity;
         aliases_ = true;
-        NA_LOG_INFO(addr, "{} calls itself {}", link.address.text(), own->text());
+        NA_LOG_INFO(addr, "{} calls itself {}", link.address, own->text());
     } catch (const std::bad_alloc&) {
         return false;  // it will be welcomed again
     }

@@ -180,7 +180,7 @@ void Engine::broke(Link& link) {
     NA_LOG_WARNING(addr,
                    "messages from {} were lost on their way: its connection broke (a firewall, a "
                    "translator of addresses, somebody who closed it?); what is under way ends",
-                   link.address.text());
+                   link.address);
     const std::uint64_t cookie = link.in_cookie;
     ++stats_.broken;
     parted(link);
@@ -352,7 +352,7 @@ bool Engine::means_gone(Link& link, int error, std::int64_t now) {
         ask_again(link, now);
     }
     if (gone) {
-        NA_LOG_INFO(addr, "nobody is at {}: {}", link.address.text(), std::strerror(error));
+        NA_LOG_INFO(addr, "nobody is at {}: {}", link.address, std::strerror(error));
     }
     return gone;
 }

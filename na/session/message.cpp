@@ -69,8 +69,8 @@ Posted Engine::send(Op& op) {
     }
     const auto lane = static_cast<std::size_t>(op.lane());
     if (op.length > link->max_message[lane]) [[unlikely]] {
-        NA_LOG_WARNING(msg, "message of {} bytes: {} takes at most {}", op.length,
-                       link->address.text(), link->max_message[lane]);
+        NA_LOG_WARNING(msg, "message of {} bytes: {} takes at most {}", op.length, link->address,
+                       link->max_message[lane]);
         return Posted::failed(Status::msgsize);
     }
     if (link->starved(lane)) {

@@ -185,8 +185,11 @@ void Context::done(Request& r, int error, const char* text) {
     const Status status = status_with_peer(error);
     if (error != 0) [[unlikely]] {
         ++stats_.errors;
-        NA_LOG_INFO(op, "an operation to {} failed: {}",
-                    link == nullptr ? "a lost peer" : link->address.text(), text);
+        if (link == nullptr) {
+            NA_LOG_INFO(op, "an operation to a lost peer failed: {}", text);
+        } else {
+            NA_LOG_INFO(op, "an operation to {} failed: {}", link->address, text);
+        }
     }
     if (r.transfer != nullptr) {
         piece_done(r, status);

@@ -183,6 +183,13 @@ Result<Choice> choose_one(const Provider& p, const plugin::OpenSpec& spec, int& 
         if (!ok(set_source(*hints, {reinterpret_cast<const char*>(&storage), size}))) {
             throw std::bad_alloc();
         }
+    } else if (const AddressFormat format = spec.info.address_format;
+               format == AddressFormat::ipv4 || format == AddressFormat::ipv6) {
+        return Error{
+            Status::protonosupport,
+            fmt::format("ofi+{} has no IP addresses, and na_init_info.addr_format asks for "
+                        "IPv{}: leave it unspecified, or take ofi+tcp",
+                        spec.protocol, format == AddressFormat::ipv4 ? 4 : 6)};
     } else if (p.naming == Naming::text) {
         c.name = spec.host;
         if (!spec.host.empty() && !session::is_name(spec.host)) {

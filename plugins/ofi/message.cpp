@@ -22,8 +22,7 @@ Posted Context::refused(const Link& link, ssize_t rc) noexcept {
     if (rc == -FI_EAGAIN) {
         return Posted::again();
     }
-    NA_LOG_INFO(msg, "cannot send to {}: {}", link.address.text(),
-                fi_strerror(static_cast<int>(-rc)));
+    NA_LOG_INFO(msg, "cannot send to {}: {}", link.address, fi_strerror(static_cast<int>(-rc)));
     return Posted::failed(status_with_peer(rc));
 }
 

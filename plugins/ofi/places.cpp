@@ -43,7 +43,7 @@ ssize_t Context::reach(Link& link) noexcept {
             return 0;
         }
         link.addr = FI_ADDR_NOTAVAIL;
-        NA_LOG_WARNING(addr, "the provider refuses the address {}", link.address.text());
+        NA_LOG_WARNING(addr, "the provider refuses the address {}", link.address);
     } catch (const std::bad_alloc&) {
     }
     return -FI_EHOSTUNREACH;
@@ -63,7 +63,7 @@ ssize_t Context::meet(Link& link, const HoldOpen& hold) const noexcept {
                      "cannot reach {} of this process: it, or this endpoint, has the name of one "
                      "that closed here, whose spot in memory is taken, and libfabric's {} would "
                      "look for it there; choose names that are new, or none",
-                     link.address.text(), domain_.provider().fabric);
+                     link.address, domain_.provider().fabric);
         return -FI_EHOSTUNREACH;
     }
     return 0;
@@ -97,7 +97,7 @@ ssize_t Context::reach_segment(Link& link, const std::string& bytes) {
         NA_LOG_INFO(addr,
                     "{} was lost, and its place cannot be given up: {} of libfabric reaches nobody "
                     "of that name from this context any more",
-                    link.address.text(), domain_.provider().fabric);
+                    link.address, domain_.provider().fabric);
         return -FI_EHOSTUNREACH;
     }
     retired_.reserve(links().size() + retired_.size());  // leave() must not fail

@@ -133,7 +133,7 @@ ssize_t Context::post_pieces(Transfer& t) noexcept {
             return rc;
         }
         if (rc != 0) {
-            NA_LOG_INFO(rma, "cannot post a transfer with {}: {}", t.link->address.text(),
+            NA_LOG_INFO(rma, "cannot post a transfer with {}: {}", t.link->address,
                         fi_strerror(static_cast<int>(-rc)));
             t.status = status_with_peer(rc);
             t.stopped = true;
@@ -255,7 +255,7 @@ void Context::answered(session::Link& by) {
     link.rma_answers = 0;
     if (has_pieces(link)) {
         NA_LOG_WARNING(rma, "transfers with {} were not answered: wrong key or range, most likely",
-                       link.address.text());
+                       link.address);
         end_pieces(link, Status::fault);
     }
 }
@@ -296,8 +296,7 @@ void Context::watch_silence(const Link& link) noexcept {
         there.port = static_cast<std::uint16_t>(there.port + link.target);
         silence_.add(there, session::now_ns());
     } catch (const std::bad_alloc&) {
-        NA_LOG_WARNING(rma, "out of memory: transfers with {} end when TCP gives up",
-                       link.address.text());
+        NA_LOG_WARNING(rma, "out of memory: transfers with {} end when TCP gives up", link.address);
     }
 }
 

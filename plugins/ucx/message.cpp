@@ -104,7 +104,7 @@ Posted Context::hand_over(Link& link, unsigned id, Request& r, std::size_t size,
 }
 
 Posted Context::refused(Link& link, ucs_status_t status) noexcept {
-    NA_LOG_INFO(msg, "cannot send to {}: {}", link.address.text(), ucs_status_string(status));
+    NA_LOG_INFO(msg, "cannot send to {}: {}", link.address, ucs_status_string(status));
     return Posted::failed(status_of(status));
 }
 

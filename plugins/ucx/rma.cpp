@@ -221,7 +221,7 @@ void Context::rma_answered(Link& link, const RmaHeader& h, std::span<const std::
         }
     }
     if (!ok(status) && ok(t->status)) {
-        NA_LOG_INFO(rma, "{} refuses a transfer: {}", link.address.text(), to_string(status));
+        NA_LOG_INFO(rma, "{} refuses a transfer: {}", link.address, to_string(status));
         t->status = status;
         t->stopped = true;
     }

@@ -56,12 +56,11 @@ Posted Context::dial(Link& link) {
     if (link.dial == nullptr) {
         auto dial = std::make_unique<Dial>(link.address.raw(link.target));
         if (dial->state() == Dial::State::gone) {
-            NA_LOG_INFO(addr, "nobody is at {}: {}", link.address.text(),
-                        std::strerror(dial->error()));
+            NA_LOG_INFO(addr, "nobody is at {}: {}", link.address, std::strerror(dial->error()));
             return Posted::failed(Status::hostunreach);
         }
         if (dial->state() == Dial::State::failed || !watch_fd(dial->fd(), EPOLLIN, link)) {
-            NA_LOG_WARNING(addr, "cannot connect to {}: {}", link.address.text(),
+            NA_LOG_WARNING(addr, "cannot connect to {}: {}", link.address,
                            std::strerror(dial->error()));
             blocked(link);
             return Posted::again();
@@ -92,7 +91,7 @@ void Context::dialed(Link& link) {
             if ((static_cast<unsigned char>(address_.front()) & 15U) !=
                 (static_cast<unsigned char>(*dial->address()) & 15U)) {
                 NA_LOG_WARNING(addr, "{} has a UCX whose addresses UCX {} does not understand",
-                               link.address.text(), version_text());
+                               link.address, version_text());
                 lost(link, Status::hostunreach);
             } else if (make_way(link, dial->address())) {
                 watch_process(link, dial->frame());
@@ -107,17 +106,16 @@ void Context::dialed(Link& link) {
             NA_LOG_WARNING(addr,
                            "{} is on another network (name space), which {} does not reach: use "
                            "ucx+tcp or ucx+all",
-                           link.address.text(), local().name);
+                           link.address, local().name);
             lost(link, Status::hostunreach);
             return;
         case Dial::State::wrong:
             malformed("an answer of a port that is none of ours");
-            NA_LOG_WARNING(addr, "{} is no address of {}", link.address.text(), local().name);
+            NA_LOG_WARNING(addr, "{} is no address of {}", link.address, local().name);
             lost(link, Status::hostunreach);
             return;
         default:
-            NA_LOG_INFO(addr, "nobody is at {}: {}", link.address.text(),
-                        std::strerror(dial->error()));
+            NA_LOG_INFO(addr, "nobody is at {}: {}", link.address, std::strerror(dial->error()));
             lost(link, Status::hostunreach);
     }
 }
@@ -136,7 +134,7 @@ bool Context::make_way(Link& link, const void* address) noexcept {
     params.err_handler.cb = on_failure;
     params.err_handler.arg = way.get();
     if (const ucs_status_t rc = ucp_ep_create(worker_.get(), &params, &way->ep); rc != UCS_OK) {
-        NA_LOG_INFO(addr, "UCX cannot reach {}: {}", link.address.text(), ucs_status_string(rc));
+        NA_LOG_INFO(addr, "UCX cannot reach {}: {}", link.address, ucs_status_string(rc));
         return false;
     }
     ++stats_.ways;

@@ -76,6 +76,19 @@ TEST_CASE("malformed info strings are refused with a reason", "[open]") {
     CHECK(NA_Initialize_opt2(nullptr, true, NA_VERSION(5, 0), nullptr) == nullptr);
 }
 
+TEST_CASE("a value of addr_format that there is not is refused", "[open]") {
+    const Quiet quiet;
+    // The last two would be one that there is, in a narrower type.
+    for (const int value : {4, 5, 255, 256, 258}) {
+        INFO(value);
+        na_init_info init = NA_INIT_INFO_INITIALIZER;
+        std::memcpy(&init.addr_format, &value, sizeof value);
+        CHECK(NA_Initialize_opt2(options().protocol.c_str(), true, NA_VERSION(5, 0), &init) ==
+              nullptr);
+        CHECK(std::string(NA_Get_last_error()).find("addr_format") != std::string::npos);
+    }
+}
+
 TEST_CASE("options come in the layout of their version", "[open]") {
     const char* info = options().protocol.c_str();
     na_init_info now = NA_INIT_INFO_INITIALIZER;

@@ -64,14 +64,19 @@ void tell_protocols(support::Link& link) {
 }
 
 // Code, cause, cause of the C interface, and what it logs.
-void tell_refusal(support::Link& link, const std::string& info) {
+void tell_refusal(support::Link& link, const std::string& info,
+                  na_addr_format format = NA_ADDR_UNSPEC) {
     const Heard heard("error");
-    const auto domain = na::Domain::listen(info);
+    na::InitInfo wanted;
+    wanted.address_format = static_cast<na::AddressFormat>(format);
+    const auto domain = na::Domain::listen(info, wanted);
     PARTY_REQUIRE(!domain);
     link.put(std::to_string(static_cast<int>(domain.status())));
     link.put(domain.error().message);
     Heard::clear();
-    PARTY_REQUIRE(NA_Initialize(info.c_str(), true) == nullptr);
+    na_init_info init = NA_INIT_INFO_INITIALIZER;
+    init.addr_format = format;
+    PARTY_REQUIRE(NA_Initialize_opt2(info.c_str(), true, NA_VERSION(5, 0), &init) == nullptr);
     link.put(NA_Get_last_error());
     link.put(heard.text());
 }
@@ -200,6 +205,36 @@ TEST_CASE("a provider that libfabric leaves out is refused, with those that are 
                                              tell_refusal(link, std::string("ofi+") + row.protocol);
                                          }),
                           here.texts[0]);
+        }
+    }
+}
+
+TEST_CASE("a provider without IP addresses is refused where addr_format asks for them",
+          "[ofi][choice]") {
+    if (!class_is_here()) {
+        return;
+    }
+    const Answers here = with_providers(nullptr, 1, tell_protocols);
+    REQUIRE(here.failure.empty());
+    if (!says(here.texts[0], ",shm,")) {
+        support::skip("libfabric has no shm here");
+        return;
+    }
+    for (const bool v6 : {false, true}) {
+        const Answers is = with_providers(nullptr, 4, [v6](support::Link& link) {
+            for (const na_addr_format any : {NA_ADDR_UNSPEC, NA_ADDR_NATIVE}) {
+                na::InitInfo wanted;
+                wanted.address_format = static_cast<na::AddressFormat>(any);
+                PARTY_REQUIRE(bool(na::Domain::listen("ofi+shm", wanted)));
+            }
+            tell_refusal(link, "ofi+shm", v6 ? NA_ADDR_IPV6 : NA_ADDR_IPV4);
+        });
+        REQUIRE(is.failure.empty());
+        CHECK(is.texts[0] == std::to_string(static_cast<int>(na::Status::protonosupport)));
+        for (std::size_t i = 1; i < is.texts.size(); ++i) {
+            CHECK(says(is.texts[i], v6 ? "asks for IPv6" : "asks for IPv4"));
+            CHECK(says(is.texts[i], "addr_format"));
+            CHECK(says(is.texts[i], "ofi+tcp"));
         }
     }
 }
