@@ -107,6 +107,17 @@ void Engine::doubt(Link& link, std::int64_t now) {
     if (link.peer == nullptr) {
         return;
     }
+    if (traits_.connects_once && !link.met && now - link.asked_at >= kStrange) {
+        if (const Link* other = under_another_name(link)) {
+            NA_LOG_WARNING(addr,
+                           "{} cannot be reached: that is {} by its own account, which is "
+                           "connected, and {} connects two processes under one name only; call it "
+                           "by that, or let it listen at one address",
+                           link.address, other->address, local_.name);
+            lost(link, Status::hostunreach);
+            return;
+        }
+    }
     if (other_link_up(link)) {
         ask_about(link);
         return;

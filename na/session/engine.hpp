@@ -54,6 +54,9 @@ struct Traits {
     bool port_is_tcp = false;
     // Posts do not wait for a connection. Else may_connect() tries the peer's port before.
     bool connects_aside = true;
+    // Two processes have one connection: who is connected under one name is not reached under
+    // another, and nobody says so.
+    bool connects_once = false;
     bool looks = false;  // look() is wanted though no link is watched
     // The library's descriptor, readable when poll() has something to do; -1: none, it is polled
     // from time to time.
@@ -289,6 +292,7 @@ class Engine : public plugin::Context {
     void arrived_control(const Header& h, std::span<const std::byte> rest);
     void on_hello(const Card& card);
     bool is_called(Link& link, const Card& card) noexcept;
+    const Link* under_another_name(const Link& link) const noexcept;
     void on_welcome(Link& link, const Header& h, const Card& card) noexcept;
     void on_confirm(const Header& h, const Card& card);
     void on_check(const Header& h, const Card& card);

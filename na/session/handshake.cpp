@@ -384,6 +384,19 @@ bool Engine::is_called(Link& link, const Card& card) noexcept {
     return true;
 }
 
+// A session with the same context, as far as it says: who listens at all addresses has many names.
+const Link* Engine::under_another_name(const Link& link) const noexcept {
+    if (!aliases_) {
+        return nullptr;
+    }
+    const auto it = std::find_if(links_.begin(), links_.end(), [&](const auto& entry) {
+        const Link& other = *entry.second;
+        return &other != &link && other.state == Link::State::up && other.target == link.target &&
+               other.identity() == link.identity();
+    });
+    return it == links_.end() ? nullptr : it->second.get();
+}
+
 void Engine::on_hello(const Card& card) {
     Link* link = stranger(card);
     if (link == nullptr) {
@@ -408,6 +421,12 @@ void Engine::on_hello(const Card& card) {
 }
 
 void Engine::on_welcome(Link& link, const Header& h, const Card& card) noexcept {
+    if (const Link* other = under_another_name(link)) [[unlikely]] {
+        NA_LOG_WARNING(addr,
+                       "{} and {} are one process: the session under the former name ends that "
+                       "under the latter; call it by one name, or let it listen at one address",
+                       link.address, other->address);
+    }
     ++stats_.sessions;
     link.met = true;
     link.state = Link::State::up;

@@ -41,6 +41,7 @@ session::Traits traits_of(const Domain& domain, const Endpoint& endpoint) noexce
     const Provider& provider = domain.provider();
     return {.port_is_tcp = provider.probe == Probe::tcp,
             .connects_aside = provider.connects_aside,
+            .connects_once = provider.connects_once,
             .looks = provider.probe == Probe::process,
             .library_fd = endpoint.wait_fd(),
             .fd_interval = session::kLook,

@@ -47,6 +47,7 @@ constexpr Provider kProviders[] = {
         .in_order = kTcpMessage,
         .polls_all = true,
         .forgets_requests = true,
+        .connects_once = true,
         .remark = "where tcp has no reliable datagrams",
     },
     {
@@ -59,16 +60,19 @@ constexpr Provider kProviders[] = {
         .in_order = kTcpMessage,
         .polls_all = true,
         .forgets_requests = true,
+        .connects_once = true,
     },
     {
         .protocol = "verbs",
         .fabric = "verbs;ofi_rxm",
         .breaks = true,
+        .connects_once = true,
     },
     {
         .protocol = "verbs;ofi_rxm",
         .fabric = "verbs;ofi_rxm",
         .breaks = true,
+        .connects_once = true,
     },
     {
         .protocol = "opx",

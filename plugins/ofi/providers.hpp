@@ -62,6 +62,9 @@ struct Provider {
     bool forgets_requests = false;
     // Posts do not wait for a connection; else the peer's port is tried before it is handed over.
     bool connects_aside = true;
+    // Two processes have one connection, known by address and process id: another one, to another
+    // address of the same process, is refused without a word, as long as that lasts.
+    bool connects_once = false;
     // What a lost peer still owes holds up nobody else, and its place in the address vector can be
     // given up at any time: see places.cpp.
     bool forgets_peers = true;

@@ -43,6 +43,19 @@ static void exchange(struct side* from, hg_addr_t to, hg_id_t id) {
     EXPECT(HG_Destroy(handle) == HG_SUCCESS);
 }
 
+/* By another name than the one that has a session: it may fail, but ends. */
+static void try_once(struct side* from, hg_addr_t to, hg_id_t id) {
+    char word[] = "word";
+    text_t in = {word};
+    hg_handle_t handle = HG_HANDLE_NULL;
+    hg_return_t ret;
+
+    EXPECT(HG_Create(from->context, to, id, &handle) == HG_SUCCESS);
+    ret = call(handle, &in);
+    EXPECT(ret == HG_SUCCESS || ret == HG_HOSTUNREACH);
+    EXPECT(HG_Destroy(handle) == HG_SUCCESS);
+}
+
 int main(int argc, char** argv) {
     const char* protocol = protocol_of(argc, argv);
     char text[ADDRESS_MAX];
@@ -62,6 +75,14 @@ int main(int argc, char** argv) {
     EXPECT(MERCURY_REGISTER(target.hg_class, "text", text_t, text_t, on_text) == id);
     exchange(&origin, to_target, id);
     EXPECT(served == 30);
+
+    /* By its own name meanwhile: afterwards, the former one is as good as before. */
+    EXPECT(HG_Addr_lookup2(origin.hg_class, own, &looked_up) == HG_SUCCESS);
+    try_once(&origin, looked_up, id);
+    EXPECT(HG_Addr_free(origin.hg_class, looked_up) == HG_SUCCESS);
+    try_once(&origin, to_target, id);
+    exchange(&origin, to_target, id);
+    served = 30;
 
     /* Itself. */
     EXPECT(HG_Addr_self(target.hg_class, &self) == HG_SUCCESS);

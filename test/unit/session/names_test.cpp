@@ -84,6 +84,30 @@ TEST_CASE("nobody is believed to be somebody with another port") {
     CHECK(b.messages.empty());
 }
 
+TEST_CASE("where two processes connect once, calls by a second name end") {
+    Net net;
+    na::session::Traits traits;
+    traits.connects_once = GENERATE(true, false);
+    Node a(net, 1000, 0, {}, traits), b(net, 2000);
+    const Address loopback = address_of(2000, "127.0.0.1");
+    also_at(net, loopback, b);
+    TestOp op, other, again;
+    REQUIRE(outcome(op, a, loopback, b, "call") == Status::success);
+    REQUIRE(settle([&] { return b.messages.size() == 1; }, a, b));
+    a->loses = [](const Header& h) { return h.kind == Kind::hello; };
+    CHECK(a.post(other, b, "by its own name").what == Posted::What::again);
+    if (traits.connects_once) {
+        REQUIRE(settle([&] { return !a.lost.empty(); }, a, b));
+        CHECK(a.lost[0] == "mem://" + b.local.address.text());
+    } else {
+        // It may stand still, as anybody may.
+        CHECK_FALSE(support::until_for(
+            std::chrono::seconds(3), [&] { return !a.lost.empty(); }, [&] { a.progress(); }));
+    }
+    REQUIRE(outcome(again, a, loopback, b, "again") == Status::success);
+    REQUIRE(settle([&] { return b.messages.size() == 2; }, a, b));
+}
+
 TEST_CASE("link-local addresses are behind one's own interface") {
     // Interface 1 here is 2 there; each sees the other behind its own.
     const auto behind = [](std::string_view ip, std::uint32_t scope, std::uint16_t port) {
