@@ -129,6 +129,12 @@ struct [[nodiscard]] Posted {
     static constexpr Posted done() noexcept { return {What::done, Status::success}; }
     static constexpr Posted pending() noexcept { return {What::pending, Status::success}; }
     static constexpr Posted again() noexcept { return {What::again, Status::again}; }
+    // Again, for a message: the peer is connected and has no room, or the library. Messages that
+    // wait behind it for the same place may leave together with it.
+    static constexpr Posted full() noexcept { return {What::again, Status::busy}; }
+    constexpr bool is_full() const noexcept {
+        return what == What::again && status == Status::busy;
+    }
     static constexpr Posted failed(Status why) noexcept { return {What::failed, why}; }
 };
 

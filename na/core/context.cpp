@@ -247,6 +247,7 @@ Status Context::send(Operation& op, Lane lane, Address& to, std::uint8_t target_
     op.length = size;
     op.local = registered;
     op.remote = nullptr;
+    op.joins_ = false;  // its receiver may know nothing of bundles
     return post(op, to, counters_.sends);
 }
 

@@ -202,6 +202,7 @@ class Context final : public plugin::Sink {
                       std::span<const std::byte> bytes) noexcept;
     void unawait(Operation& op) noexcept;
     void retry() noexcept;
+    void retry(RetryQueue::Waiting& waiting) noexcept;
     std::size_t poll_with_care() noexcept;
     void after_poll() noexcept;
     bool arm_plugin() noexcept;

@@ -52,25 +52,41 @@ void Context::leave() noexcept {
 }
 
 void Context::retry() noexcept {
-    retry_.drain([this](Operation& op) {
-        op.set_state(State::posted);
-        const Posted answer = to_plugin(op);
+    retry_.drain([this](RetryQueue::Waiting& waiting) { retry(waiting); });
+}
+
+void Context::retry(RetryQueue::Waiting& waiting) noexcept {
+    for (;;) {
+        if (waiting.full()) {
+            outbox_.join(waiting);
+        }
+        Operation* op = waiting.pop_front();
+        if (op == nullptr) {
+            return;
+        }
+        op->set_state(State::posted);
+        const Posted answer = to_plugin(*op);
         switch (answer.what) {
             case Posted::What::again:
-                op.set_state(State::queued);
-                return false;
+                op->set_state(State::queued);
+                waiting.push_front(*op);
+                waiting.set_full(answer.is_full());
+                return;
             case Posted::What::pending:
+                outbox_.left(*op);
                 ++posted_;
-                return true;
+                break;
             case Posted::What::done:
-                end(op, Outcome{.status = Status::success, .size = op.length});
-                return true;
+                outbox_.left(*op);
+                end(*op, Outcome{.status = Status::success, .size = op->length});
+                break;
             case Posted::What::failed:
-                end(op, Outcome{.status = answer.status});
-                return true;
+                if (answer.status != Status::msgsize || !outbox_.part(*op, waiting)) {
+                    end(*op, Outcome{.status = answer.status});
+                }
+                break;
         }
-        return true;
-    });
+    }
 }
 
 bool Context::arm() noexcept {

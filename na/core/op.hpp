@@ -119,6 +119,7 @@ class Operation : public Op, public Landing {
     std::atomic<State> state_{State::idle};
     bool multi_ = false;          // created for multi-receive
     bool referenced_ = false;     // a reference on address_ is held
+    bool joins_ = false;          // a send that may leave with others
     Address* address_ = nullptr;  // the peer, where the operation has one
     std::size_t used_ = 0;        // multi-receive: bytes of the buffer already given to messages
     std::uint32_t landings_ = 0;  // multi-receive: messages being written into the buffer

@@ -210,6 +210,40 @@ void Outbox::send_alone(Operation& op) noexcept {
     }
 }
 
+// As many as there are and as fit, to where `like` goes: its operation is ready to be posted.
+template <typename Front, typename Pop>
+void Outbox::fill(Bundle& bundle, const Operation& like, Front&& front, Pop&& pop) noexcept {
+    const Lane lane = like.lane();
+    const std::size_t headroom = context_.cls_.headroom(lane);
+    const std::size_t limit = room(lane);
+    Operation& op = *bundle.op;
+    op.kind = like.kind;
+    op.target_id = like.target_id;
+    op.tag = context_.bundle_tag();
+    op.buffer = bundle.buffer.data;
+    op.local = bundle.buffer.region.get();
+    op.remote = nullptr;
+    op.peer = like.peer;
+    op.address_ = like.address_;
+    auto* const start = static_cast<std::byte*>(bundle.buffer.data) + headroom;
+    std::byte* at = start + bundle::kHeader;
+    bundle.count = 0;
+    for (Operation* part = front(); part != nullptr && bundle.count < bundle::kMaxParts;
+         part = front()) {
+        const std::size_t size = size_of(*part);
+        if (static_cast<std::size_t>(at - start) + bundle::kPart + size > limit) {
+            break;
+        }
+        const auto* bytes = static_cast<const std::byte*>(part->buffer);
+        at = bundle::add(at, part->tag, {bytes + headroom, size});
+        pop();
+        bundle.parts.push_back(*part);
+        ++bundle.count;
+    }
+    bundle::begin(start, bundle.count);
+    op.length = headroom + static_cast<std::size_t>(at - start);
+}
+
 // False: nothing has left.
 bool Outbox::send_bundle(Destination& to) noexcept {
     Bundle* bundle = take_bundle();
@@ -218,43 +252,21 @@ bool Outbox::send_bundle(Destination& to) noexcept {
     }
     Context& context = context_;
     const std::size_t headroom = context.cls_.headroom(to.lane);
-    const std::size_t limit = room(to.lane);
-    auto* const start = static_cast<std::byte*>(bundle->buffer.data) + headroom;
-    std::byte* at = start + bundle::kHeader;
-    std::size_t parts = 0;
-    for (Operation* part = to.ops.front(); part != nullptr; part = to.ops.front()) {
-        const std::size_t size = size_of(*part);
-        if (static_cast<std::size_t>(at - start) + bundle::kPart + size > limit) {
-            break;
-        }
-        const auto* bytes = static_cast<const std::byte*>(part->buffer);
-        at = bundle::add(at, part->tag, {bytes + context.cls_.headroom(to.lane), size});
-        bundle->parts.push_back(*pop(to));
-        ++parts;
-    }
-    if (parts < 2) [[unlikely]] {
-        if (parts == 1) {
-            send_alone(*bundle->parts.pop_front());
-        }
+    fill(
+        *bundle, *to.ops.front(), [&] { return to.ops.front(); }, [&] { (void)pop(to); });
+    if (bundle->count < 2) [[unlikely]] {
+        Operation* alone = bundle->parts.pop_front();
         give(*bundle);
-        return parts == 1;
+        if (alone != nullptr) {
+            send_alone(*alone);
+        }
+        return alone != nullptr;
     }
-    bundle::begin(start, parts);
     Operation& op = *bundle->op;
-    op.kind = to.lane == Lane::unexpected ? OpKind::send_unexpected : OpKind::send_expected;
-    op.target_id = to.target;
-    op.tag = context.bundle_tag();
-    op.buffer = bundle->buffer.data;
-    op.length = headroom + static_cast<std::size_t>(at - start);
-    op.local = bundle->buffer.region.get();
-    op.remote = nullptr;
-    op.peer = &to.address->peer();
-    op.address_ = to.address;
     op.set_state(State::posted);
     const Posted answer = context.plugin_->send(op);
     if (answer.what == Posted::What::pending || answer.what == Posted::What::done) [[likely]] {
-        context.counters_.bundles_sent.add();
-        context.counters_.bundled_sent.add(parts);
+        left(op);
     }
     if (answer.what == Posted::What::pending) {
         for (Operation* part = bundle->parts.front(); part != nullptr;
@@ -285,6 +297,76 @@ bool Outbox::send_bundle(Destination& to) noexcept {
     }
     give(*bundle);
     return true;
+}
+
+// --- what waits for the transport
+// ---------------------------------------------------------------------------------------------------------
+
+bool Outbox::may_join(const Operation& op) const noexcept {
+    return (op.kind == OpKind::send_unexpected || op.kind == OpKind::send_expected) && op.joins_ &&
+           size_of(op) <= message_;
+}
+
+void Outbox::join(RetryQueue::Waiting& waiting) noexcept {
+    Operation* const first = waiting.front();
+    Operation* const second = first == nullptr ? nullptr : waiting.next(*first);
+    if (!enabled() || second == nullptr || !may_join(*first) || !may_join(*second) ||
+        first->lane() != second->lane() ||
+        bundle::kHeader + 2 * bundle::kPart + size_of(*first) + size_of(*second) >
+            room(first->lane())) {
+        return;
+    }
+    Bundle* bundle = take_bundle();
+    if (bundle == nullptr) [[unlikely]] {
+        return;
+    }
+    context_.plugin_->withdrawn(*first);
+    const Lane lane = first->lane();
+    fill(
+        *bundle, *first,
+        [&]() -> Operation* {
+            Operation* op = waiting.front();
+            return op != nullptr && may_join(*op) && op->lane() == lane ? op : nullptr;
+        },
+        [&] { (void)waiting.pop_front(); });
+    for (Operation* part = bundle->parts.front(); part != nullptr;
+         part = bundle->parts.next(*part)) {
+        part->set_state(State::bundled);
+    }
+    Operation& op = *bundle->op;
+    op.address_->ref();
+    op.referenced_ = true;
+    op.set_state(State::queued);
+    waiting.push_front(op);
+}
+
+bool Outbox::part(Operation& op, RetryQueue::Waiting& waiting) noexcept {
+    if (op.handler != &Outbox::on_sent) {
+        return false;
+    }
+    Bundle& bundle = *static_cast<Bundle*>(op.owner);
+    // The peer takes less than we do.
+    most_ = (op.length - context_.cls_.headroom(op.lane())) / 2;
+    Ops reversed;
+    while (Operation* part = bundle.parts.pop_front()) {
+        reversed.push_front(*part);
+    }
+    while (Operation* part = reversed.pop_front()) {
+        part->set_state(State::queued);
+        waiting.push_front(*part);
+    }
+    op.set_state(State::idle);
+    op.referenced_ = false;
+    op.address_->unref();
+    give(bundle);
+    return true;
+}
+
+void Outbox::left(const Operation& op) noexcept {
+    if (op.handler == &Outbox::on_sent) {
+        context_.counters_.bundles_sent.add();
+        context_.counters_.bundled_sent.add(static_cast<const Bundle*>(op.owner)->count);
+    }
 }
 
 // --- bundles

@@ -23,6 +23,7 @@
 #include "na/core/bundle.hpp"
 #include "na/core/class.hpp"
 #include "na/core/op.hpp"
+#include "na/core/retry_queue.hpp"
 #include "na/util/intrusive_list.hpp"
 
 namespace na::inline impl {
@@ -55,6 +56,16 @@ class Outbox {
     // failed (with the status): it has ended, and its handler does not run.
     enum class Taken : std::uint8_t { no, waits, gone, failed };
     Taken take(Operation& op, Company company, Status& status) noexcept;
+    // What waits for the transport, in the order of its posts: the first ones that may have
+    // company, as many as fit, become one message in their place. (They stay apart where there is
+    // no bundle left, or no memory for one.)
+    void join(RetryQueue::Waiting& waiting) noexcept;
+    // What join() made, and the peer takes no message of that size: its parts again. False: it was
+    // none.
+    bool part(Operation& op, RetryQueue::Waiting& waiting) noexcept;
+    // What waited is with the transport, or has left.
+    void left(const Operation& op) noexcept;
+
     // All leave: everything, or what is for one peer.
     void flush() noexcept;
     void flush(const Address& peer) noexcept;
@@ -88,6 +99,7 @@ class Outbox {
         Operation* op = nullptr;
         MessageBuffer buffer;
         Ops parts;
+        std::size_t count = 0;   // of those that it was made of
         Bundle* next = nullptr;  // free ones
     };
     static constexpr std::size_t kMostDestinations = 16;
@@ -100,6 +112,9 @@ class Outbox {
     Taken flush_with(Destination& to, Operation& op, Status& status) noexcept;
     bool send_bundle(Destination& to) noexcept;
     void send_alone(Operation& op) noexcept;
+    bool may_join(const Operation& op) const noexcept;
+    template <typename Front, typename Pop>
+    void fill(Bundle& bundle, const Operation& like, Front&& front, Pop&& pop) noexcept;
     std::size_t size_of(const Operation& op) const noexcept;
     std::size_t room(Lane lane) const noexcept;
     void count(std::int32_t n) noexcept;

@@ -9,6 +9,7 @@ Posting::Sent Posting::send_operation(Operation& op, Lane lane, const Message& m
     Context& c = context_;
     fill(op, lane == Lane::unexpected ? OpKind::send_unexpected : OpKind::send_expected, m);
     op.remote = nullptr;
+    op.joins_ = company != Company::none;
     c.counters_.sends.add();
     if (c.outbox_.enabled()) [[unlikely]] {
         switch (c.outbox_.take(op, company, status)) {

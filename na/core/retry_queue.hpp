@@ -15,6 +15,8 @@
 namespace na::inline impl {
 
 class RetryQueue {
+    struct Queue;
+
  public:
     bool empty() const noexcept { return count_ == 0; }
     std::size_t size() const noexcept { return count_; }
@@ -41,20 +43,40 @@ class RetryQueue {
     bool push(Operation& op) noexcept;
     void remove(Operation& op) noexcept;
 
-    // Offers each FIFO's operations in order to `post(op)` until that answers false (still no
-    // room). `post` takes what it answers true for: the operation is out of the queue by then.
+    // A FIFO, while it is drained.
+    class Waiting {
+     public:
+        Operation* front() noexcept { return queue_.ops.front(); }
+        Operation* next(Operation& op) noexcept { return queue_.ops.next(op); }
+        Operation* pop_front() noexcept {
+            Operation* op = queue_.ops.pop_front();
+            all_.count_ -= op != nullptr ? 1 : 0;
+            return op;
+        }
+        void push_front(Operation& op) noexcept {
+            queue_.ops.push_front(op);
+            ++all_.count_;
+        }
+        // What the transport said last of the first one (Posted::is_full()).
+        bool full() const noexcept { return queue_.full; }
+        void set_full(bool full) noexcept { queue_.full = full; }
+
+     private:
+        friend class RetryQueue;
+        Waiting(RetryQueue& all, Queue& queue) noexcept : all_(all), queue_(queue) {}
+
+        RetryQueue& all_;
+        Queue& queue_;
+    };
+
+    // `post(waiting)` for each FIFO. It takes operations off its front, until it has to put one
+    // back because there is still no room.
     template <typename Post>
     void drain(Post&& post) {
         for (Queue* queue = active_.front(); queue != nullptr;) {
             Queue* next = active_.next(*queue);
-            while (Operation* op = queue->ops.pop_front()) {
-                --count_;
-                if (!post(*op)) {
-                    queue->ops.push_front(*op);
-                    ++count_;
-                    break;
-                }
-            }
+            Waiting waiting(*this, *queue);
+            post(waiting);
             if (queue->ops.empty()) {
                 retire(*queue);
             }
@@ -83,6 +105,7 @@ class RetryQueue {
     struct Queue {
         Target target;
         Ops ops;
+        bool full = false;
         util::ListHook hook;
     };
     using Queues = util::IntrusiveList<Queue, &Queue::hook>;

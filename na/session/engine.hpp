@@ -228,8 +228,12 @@ class Engine : public plugin::Context {
     // For posts of puts and gets, as send() has it: the link to the operation's target, with a
     // session. Null: not now; then `instead` is the answer to the post.
     Link* session(Op& op, plugin::Posted& instead) noexcept;
-    // The answer to a post that found no room.
+    // The answer to a post that found no room: at all, or over a session that stands.
     plugin::Posted again(Link& link) noexcept;
+    plugin::Posted full(Link& link) noexcept {
+        (void)again(link);
+        return plugin::Posted::full();
+    }
     // The peer's death matters, at least until the next look finds that nothing depends on it.
     void watch(Link& link) noexcept;
 

@@ -75,7 +75,7 @@ Posted Engine::send(Op& op) {
     }
     if (link->starved(lane)) {
         ++stats_.no_credit;
-        return again(*link);
+        return full(*link);
     }
     auto* bytes = static_cast<std::byte*>(op.buffer);
     Header{.cookie = link->out_cookie,
@@ -87,7 +87,7 @@ Posted Engine::send(Op& op) {
         .write(bytes);
     const Posted posted = transmit(*link, {bytes, op.length}, &op);
     if (posted.what == Posted::What::again) [[unlikely]] {
-        return again(*link);
+        return full(*link);
     }
     if (posted.what != Posted::What::failed) [[likely]] {
         ++link->sent[lane];

@@ -17,9 +17,10 @@ constexpr std::uint16_t version(unsigned major, unsigned minor) noexcept {
     return static_cast<std::uint16_t>(major << 8 | minor);
 }
 
-// A round trip for what does not fit costs more over the kernel's TCP than to copy it. rxm does not
-// send more at once; its own limit must be the same on both sides, so that it is not changed here.
-constexpr std::size_t kTcpMessage = 16 * 1024;
+// A round trip for what does not fit costs more than to copy it, over the kernel's TCP as much as
+// the call itself. rxm does not send more at once; its own limit must be the same on both sides, so
+// that it is not changed here.
+constexpr std::size_t kMessage = 16 * 1024;
 
 // rxm makes room as it is needed, 16 KiB each. What is injected counts, too, and is not known to us
 // until the peer has answered.
@@ -31,7 +32,8 @@ constexpr Provider kProviders[] = {
         .fabric = "tcp",
         .since = version(1, 18),
         .probe = Probe::tcp,
-        .message = kTcpMessage,
+        .message = kMessage,
+        .costly_messages = true,
         .breaks = true,
         .in_order = SIZE_MAX,
         .remark = "reliable datagrams of its own from libfabric 1.18 on; before, only connected "
@@ -41,10 +43,11 @@ constexpr Provider kProviders[] = {
         .protocol = "tcp",
         .fabric = "tcp;ofi_rxm",
         .probe = Probe::tcp,
-        .message = kTcpMessage,
+        .message = kMessage,
+        .costly_messages = true,
         .depth = kRxmDepth,
         .breaks = true,
-        .in_order = kTcpMessage,
+        .in_order = kMessage,
         .polls_all = true,
         .forgets_requests = true,
         .connects_once = true,
@@ -54,10 +57,11 @@ constexpr Provider kProviders[] = {
         .protocol = "tcp;ofi_rxm",
         .fabric = "tcp;ofi_rxm",
         .probe = Probe::tcp,
-        .message = kTcpMessage,
+        .message = kMessage,
+        .costly_messages = true,
         .depth = kRxmDepth,
         .breaks = true,
-        .in_order = kTcpMessage,
+        .in_order = kMessage,
         .polls_all = true,
         .forgets_requests = true,
         .connects_once = true,
@@ -116,6 +120,9 @@ constexpr Provider kProviders[] = {
         .fabric = "shm",
         .naming = Naming::text,
         .probe = Probe::process,
+        // Messages of 4 KiB: larger ones are fetched by the provider, and so held up by whoever of
+        // all peers stands still.
+        .costly_messages = true,
         .wait_fd = false,
         .rma_errors = false,
         .forgets_peers = false,
@@ -125,6 +132,8 @@ constexpr Provider kProviders[] = {
         .protocol = "sockets",
         .fabric = "sockets",
         .probe = Probe::tcp,
+        .message = kMessage,
+        .costly_messages = true,
         .depth = 96,  // of the 128 that it has for what is sent and what comes
         .inject = false,
         .breaks = true,
@@ -137,6 +146,7 @@ constexpr Provider kProviders[] = {
         .protocol = "net",
         .fabric = "net",
         .probe = Probe::tcp,
+        .costly_messages = true,
         .breaks = true,
         .in_order = SIZE_MAX,
         .by_default = false,

@@ -41,6 +41,9 @@ struct Provider {
     Probe probe = Probe::none;
     KeyForm auth_key = KeyForm::bytes;
     std::size_t message = session::kUsualMessage;  // how large one may be, unless the user says
+    // Several small messages in one take less, also of the time of those that wait for company
+    // (Caps::costly_messages).
+    bool costly_messages = false;
     // Operations under way that it has room for, of all peers together (tx_attr->size), at most:
     // where it has none left, peers that take nothing keep it from the others.
     std::size_t depth = 256;

@@ -18,9 +18,9 @@ using util::guarded;
 
 namespace {
 
-// 16 KiB of arguments and what is in front of them. A round trip for what does not fit costs more
-// than to copy it: over tcp about as much as another 16 KiB.
-constexpr std::size_t kMessage = 17 * 1024;
+// 64 KiB of arguments and what is in front of them. A round trip for what does not fit costs more
+// than to copy it: over tcp as much as 32 KiB do.
+constexpr std::size_t kMessage = 65 * 1024;
 // Peers elsewhere are reached by tcp only.
 bool through_kernel(std::string_view protocol) {
     bool tcp = false;

@@ -205,7 +205,7 @@ TEST_CASE("many threads call at once") {
             for (int i = 0; i < 200; ++i) {
                 good += add(t % 2 == 0 ? pair.peer : peer, t, i).get() == t + i;
                 if (i % 50 == 0) {
-                    good += echo(peer, std::string(20'000, 'e')).get().size() == 20'000;
+                    good += echo(peer, std::string(70'000, 'e')).get().size() == 70'000;
                 }
             }
         });

@@ -101,7 +101,7 @@ TEST_CASE("calls are canceled before the target has looked") {
     std::vector<std::unique_ptr<Call>> calls;
     for (unsigned i = 0; i < 300; ++i) {
         calls.push_back(std::make_unique<Call>(pair.a, pair.to_b, pair.a.echo));
-        Blob in = blob(i, i % 3 == 0 ? 20'000 : 50);
+        Blob in = blob(i, i % 3 == 0 ? 70'000 : 50);
         REQUIRE(calls.back()->forward(in) == HG_SUCCESS);
     }
     for (auto& call : calls) {
@@ -123,7 +123,7 @@ TEST_CASE("calls are canceled before the target has looked") {
     // The target meets requests whose payload is gone, or answers that nobody waits for, and goes
     // on.
     Call next(pair.a, pair.to_b, pair.a.echo);
-    Blob in = blob(1, 20'000);
+    Blob in = blob(1, 70'000);
     CHECK(pair.run(next, in) == HG_SUCCESS);
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("cancel races with the answer, and one of them wins") {
     unsigned answered = 0;
     Call call(pair.a, pair.to_b, pair.a.echo);
     for (unsigned i = 0; i < 400; ++i) {
-        const std::size_t size = random.below(4) == 0 ? 30'000 : 30;
+        const std::size_t size = random.below(4) == 0 ? 80'000 : 30;
         Blob in = blob(i, size);
         call.reset();
         REQUIRE(call.forward(in) == HG_SUCCESS);
@@ -157,14 +157,14 @@ TEST_CASE("cancel races with the answer, and one of them wins") {
     }
     CHECK(canceled + answered == 400);
     call.reset();
-    Blob in = blob(5, 30'000);
+    Blob in = blob(5, 80'000);
     CHECK(pair.run(call, in) == HG_SUCCESS);
 }
 
 TEST_CASE("one-way calls can be canceled as well") {
     Pair pair;
     Call call(pair.a, pair.to_b, pair.a.note);
-    Blob in = blob(1, 50'000);
+    Blob in = blob(1, 90'000);
     REQUIRE(call.forward(in) == HG_SUCCESS);
     REQUIRE(HG_Cancel(call.handle()) == HG_SUCCESS);
     const hg_return_t ret = pair.wait(call);

@@ -94,7 +94,7 @@ TEST_CASE("blocking progress on both sides") {
     const Server server(pair.b);
     Call call(pair.a, pair.to_b, pair.a.echo);
     for (unsigned i = 0; i < 300 / support::kSlow; ++i) {
-        Blob in = blob(i, i % 7 == 0 ? 20'000 : 20);
+        Blob in = blob(i, i % 7 == 0 ? 70'000 : 20);
         call.reset();
         REQUIRE(call.forward(in) == HG_SUCCESS);
         const auto deadline = Clock::now() + support::kDeadline;
@@ -128,7 +128,7 @@ TEST_CASE("the event interface with epoll: no event is missed") {
     }
     Call call(pair.a, pair.to_b, pair.a.echo);
     for (unsigned i = 0; i < 500 / support::kSlow; ++i) {
-        Blob in = blob(i, i % 9 == 0 ? 20'000 : 20);
+        Blob in = blob(i, i % 9 == 0 ? 70'000 : 20);
         call.reset();
         REQUIRE(call.forward(in) == HG_SUCCESS);
         while (!call.done()) {

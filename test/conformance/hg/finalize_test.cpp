@@ -131,7 +131,7 @@ TEST_CASE("calls in flight when their context is destroyed end with a code") {
     calls.clear();
     // The target answers into the void.
     for (const hg_handle_t h : held) {
-        Blob out = blob(1, 50'000);
+        Blob out = blob(1, 90'000);
         (void)HG_Respond(h, nullptr, nullptr, &out);
         HG_Destroy(h);
     }

@@ -74,12 +74,12 @@ struct Raw {
         Side origin;
         const Addr to(origin, target.uri());
         Call call(origin, to, origin.echo);
-        Blob in = blob(1, 20'000);
+        Blob in = blob(1, 70'000);
         REQUIRE(call.forward(in) == HG_SUCCESS);
         REQUIRE(
             support::until([&] { return call.done(); }, [&] { pump(); }, [&] { origin.pump(); }));
         CHECK(call.ret() == HG_SUCCESS);
-        CHECK(is_blob(call.out(), 2, 20'000, 1));
+        CHECK(is_blob(call.out(), 2, 70'000, 1));
         REQUIRE(support::until([&] { return target.counters().rpc_req_recv_active_count == 0; },
                                [&] { pump(); }, [&] { origin.pump(); }));
     }
@@ -210,7 +210,7 @@ TEST_CASE("a real announcement, mutated, harms nobody") {
     {
         support::Op recv(catcher);
         REQUIRE(recv.recv_unexpected(room) == NA_SUCCESS);
-        Blob in = blob(1, 50'000);
+        Blob in = blob(1, 90'000);
         REQUIRE(call.forward(in) == HG_SUCCESS);
         REQUIRE(support::until([&] { return recv.done(); }, [&] { origin.pump(); },
                                [&] { catcher.pump(); }));
@@ -368,17 +368,17 @@ TEST_CASE("a large response that is none, and an acknowledgement that should not
     }) == HG_PROTOCOL_ERROR);
     // One-way, large: the origin waits for an acknowledgement.
     CHECK(t.answer([](const Request& r) { return RawTarget::response({.cookie = r.cookie}, 0); },
-                   50'000, true) == HG_SUCCESS);
+                   90'000, true) == HG_SUCCESS);
     CHECK(t.answer(
               [](const Request& r) {
                   return RawTarget::response({.code = Status::nomem, .cookie = r.cookie}, 0);
               },
-              50'000, true) == HG_NOMEM);
+              90'000, true) == HG_NOMEM);
     CHECK(t.answer(
               [](const Request& r) {
                   return RawTarget::response({.flags = hg::wire::kOverflow, .cookie = r.cookie},
                                              100);
               },
-              50'000, true) == HG_PROTOCOL_ERROR);
-    CHECK(t.answer([](const Request&) { return Bytes(3); }, 50'000, true) == HG_PROTOCOL_ERROR);
+              90'000, true) == HG_PROTOCOL_ERROR);
+    CHECK(t.answer([](const Request&) { return Bytes(3); }, 90'000, true) == HG_PROTOCOL_ERROR);
 }

@@ -25,7 +25,7 @@ TEST_CASE("whatever the transport does, calls end once", "[.lossy]") {
         for (unsigned i = 0; i < 20; ++i) {
             const hg_id_t id = random.below(4) == 0 ? origin->note : origin->echo;
             calls.push_back(std::make_unique<Call>(*origin, *to, id));
-            sizes.push_back(random.below(3) == 0 ? 20'000 : 200);
+            sizes.push_back(random.below(3) == 0 ? 70'000 : 200);
             Blob in = blob(i, sizes.back());
             if (calls.back()->forward(in) != HG_SUCCESS) {
                 calls.back().reset();

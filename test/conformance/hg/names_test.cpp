@@ -50,7 +50,7 @@ bool calls(const std::string& server, const std::string& client) {
                   std::string::npos);
         } else {
             const Addr to(origin, found);
-            for (const std::size_t size : {0, 1000, 20'000, 300'000, 3'000'000}) {
+            for (const std::size_t size : {0, 1000, 70'000, 300'000, 3'000'000}) {
                 INFO(size << " bytes");
                 Call call(origin, to, origin.echo);
                 Blob in = blob(size, size);

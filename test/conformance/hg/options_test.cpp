@@ -143,7 +143,7 @@ TEST_CASE("a transport opened by the user is used and left open") {
         Side origin;
         const Addr to(origin, target.uri());
         Call call(origin, to, origin.echo);
-        Blob in = blob(1, 20'000);
+        Blob in = blob(1, 70'000);
         REQUIRE(call.forward(in) == HG_SUCCESS);
         REQUIRE(support::until([&] { return call.done(); }, [&] { origin.pump(); },
                                [&] { target.pump(); }));

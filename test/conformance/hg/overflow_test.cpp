@@ -43,8 +43,8 @@ TEST_CASE("structures around the eager size arrive whole") {
 
 TEST_CASE("large structures travel in either direction alone, and in both") {
     Pair pair;
-    for (const std::size_t size : {std::size_t{20'000}, std::size_t{65'536}, std::size_t{1'000'000},
-                                   std::size_t{9'000'000}}) {
+    for (const std::size_t size : {std::size_t{70'000}, std::size_t{200'000},
+                                   std::size_t{1'000'000}, std::size_t{9'000'000}}) {
         Call out(pair.a, pair.to_b, pair.a.grow);
         REQUIRE(pair.run(out, size) == HG_SUCCESS);
         CHECK(is_blob(out.out(), size, size, size));
@@ -128,9 +128,9 @@ TEST_CASE("a large input is seen through the raw functions too") {
         });
     REQUIRE(HG_Register_name(pair.a.cls(), "raw", proc_blob, nullptr, nullptr) == raw);
     Call raw_call(pair.a, pair.to_b, raw);
-    Blob in = blob(3, 20'000);
+    Blob in = blob(3, 70'000);
     CHECK(pair.run(raw_call, in) == HG_SUCCESS);
-    CHECK(pair.b.last_bytes == 20'000 + kHead);
+    CHECK(pair.b.last_bytes == 70'000 + kHead);
     CHECK(pair.b.last_bytes_good);
 }
 

@@ -200,7 +200,7 @@ TEST_CASE("a server goes on when clients are killed at any moment") {
         support::skip(why);
         return;
     }
-    constexpr std::size_t kLargest = 40'000 / support::kSlow;
+    constexpr std::size_t kLargest = 120'000 / support::kSlow;
     support::Random random(support::options().seed);
     std::vector<std::unique_ptr<Party>> clients;
     for (unsigned i = 0; i < 4; ++i) {
@@ -265,7 +265,7 @@ TEST_CASE("a server goes on when clients are killed at any moment") {
     Side origin;
     const Addr to(origin, server.uri());
     Call call(origin, to, origin.echo);
-    Blob in = blob(1, 50'000);
+    Blob in = blob(1, 90'000);
     REQUIRE(call.forward(in) == HG_SUCCESS);
     REQUIRE(support::until([&] { return call.done(); }, pump, [&] { origin.pump(); }));
     CHECK(call.ret() == HG_SUCCESS);

@@ -212,7 +212,7 @@ TEST_CASE("respond callbacks come once, and may come after the handle was destro
 TEST_CASE("results stay until the handle is used again") {
     Pair pair;
     Call call(pair.a, pair.to_b, pair.a.grow);
-    for (const std::size_t size : {100, 20000}) {
+    for (const std::size_t size : {100, 70'000}) {
         REQUIRE(pair.run(call, size) == HG_SUCCESS);
         for (int i = 0; i < 2; ++i) {
             Blob out;
@@ -232,7 +232,7 @@ TEST_CASE("the user's bytes at the start of messages travel untouched") {
         REQUIRE(HG_Class_set_output_offset(side->cls(), 16) == HG_SUCCESS);
         CHECK(HG_Class_set_input_offset(side->cls(), 1 << 30) == HG_INVALID_ARG);
     }
-    for (const std::uint64_t size : {50U, 50000U}) {
+    for (const std::uint64_t size : {50U, 90'000U}) {
         Call call(pair.a, pair.to_b, pair.a.hold);
         void* buf = nullptr;
         hg_size_t room = 0;
@@ -266,7 +266,7 @@ TEST_CASE("both ends know how large the structures were") {
     Pair pair;
     Call call(pair.a, pair.to_b, pair.a.echo);
     CHECK(HG_Get_input_payload_size(call.handle()) == 0);
-    for (const std::size_t size : {0, 10, 50000}) {
+    for (const std::size_t size : {0, 10, 90'000}) {
         Blob in = blob(1, size);
         REQUIRE(pair.run(call, in) == HG_SUCCESS);
         CHECK(HG_Get_input_payload_size(call.handle()) == size + 16);
@@ -285,7 +285,7 @@ TEST_CASE("an input can be released before the handle") {
     Side::Settings early;
     early.init.release_input_early = 1;
     Pair pair(Side::Settings{}, early);
-    for (const std::size_t size : {10, 30000}) {
+    for (const std::size_t size : {10, 80'000}) {
         Call call(pair.a, pair.to_b, pair.a.hold);
         REQUIRE(call.forward(size) == HG_SUCCESS);  // the handler gets the input, which releases it
         auto& held = pair.b.held();

@@ -105,7 +105,7 @@ TEST_CASE("a call to oneself can be canceled, before the handler and after it") 
     REQUIRE(HG_Cancel(call.handle()) == HG_SUCCESS);
     CHECK(self.wait(call) == HG_CANCELED);
     for (const hg_handle_t h : held) {
-        Blob out = blob(1, 50'000);
+        Blob out = blob(1, 90'000);
         CHECK(HG_Respond(h, nullptr, nullptr, &out) == HG_SUCCESS);
         HG_Destroy(h);
     }

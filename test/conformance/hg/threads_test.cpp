@@ -68,7 +68,7 @@ hg_return_t on_parallel(hg_handle_t h) {
 
 // Answers at length, whatever was asked.
 hg_return_t on_lengthy(hg_handle_t h) {
-    Blob out = blob(1, 20'000);
+    Blob out = blob(1, 70'000);
     const hg_return_t ret = HG_Respond(h, nullptr, nullptr, &out);
     HG_Destroy(h);
     return ret;
@@ -91,7 +91,7 @@ TEST_CASE("several threads forward, progress and trigger on one context", "[thre
                 Call call(pair.a, pair.to_b, id);
                 call.decode_output = true;
                 for (unsigned i = 0; i < kCalls; ++i) {
-                    const std::size_t size = i % 16 == 0 ? 20'000 : i % 200;
+                    const std::size_t size = i % 16 == 0 ? 70'000 : i % 200;
                     const std::uint64_t number = t * 1'000'000 + i;
                     Blob in = blob(number, size);
                     call.reset();
@@ -136,7 +136,7 @@ TEST_CASE("each thread has a context of its own", "[threads]") {
                     Call call(pair.a, pair.to_b, id, t);  // made anew each time
                     call.decode_output = true;
                     HG_Set_target_id(call.handle(), static_cast<std::uint8_t>((t + i) % kThreads));
-                    const std::size_t size = i % 16 == 0 ? 20'000 : i % 200;
+                    const std::size_t size = i % 16 == 0 ? 70'000 : i % 200;
                     Blob in = blob(i, size);
                     if (call.forward(in) != HG_SUCCESS) {
                         return;
@@ -201,7 +201,7 @@ TEST_CASE("calls are canceled by another thread", "[threads]") {
         crew.add([&] { turn(pair.a.context(), 5); });
         for (unsigned i = 0; i < kCalls; ++i) {
             auto call = std::make_unique<Call>(pair.a, pair.to_b, id);
-            Blob in = blob(i, i % 8 == 0 ? 20'000 : 20);
+            Blob in = blob(i, i % 8 == 0 ? 70'000 : 20);
             REQUIRE(call->forward(in) == HG_SUCCESS);
             if (i % 3 == 0) {
                 std::this_thread::yield();
@@ -272,7 +272,7 @@ TEST_CASE("requests that waited for a handle are answered at length by several t
                 },
                 [&] { pair.a.pump(); }));
             for (const auto& call : calls) {
-                good += call->ret() == HG_SUCCESS && is_blob(call->out(), 1, 20'000, 1) ? 1 : 0;
+                good += call->ret() == HG_SUCCESS && is_blob(call->out(), 1, 70'000, 1) ? 1 : 0;
             }
         }
     }

@@ -235,7 +235,7 @@ TEST_CASE("random operations end once each", "[fault][random]") {
     }
     support::Random random(options().seed * 77 + (failing ? 1 : 0));
     constexpr std::size_t kEndpoints = 3;
-    constexpr std::size_t kMemory = 20000;
+    constexpr std::size_t kMemory = std::size_t{1} << 17;  // more than a message
     Endpoint::Settings settings;
     settings.info = info;
     std::vector<std::unique_ptr<Endpoint>> e;

@@ -47,6 +47,7 @@ struct Message {
 // Where other endpoints leave things for one context. Shared, so that a sender never meets a
 // dangling one.
 struct Mailbox {
+    std::array<std::size_t, kLanes> largest{};  // that the owner takes; constant
     std::mutex mutex;
     // Per sender, whom a message that the core refuses holds up, and nobody else. Only the owner
     // removes queues.
@@ -168,7 +169,7 @@ void copy_segments(const std::vector<Segment>& segments, std::uint64_t offset, s
 
 class Context final : public plugin::Context {
  public:
-    Context(Domain& domain, std::uint8_t id, std::string address, plugin::Sink& sink);
+    Context(const plugin::Caps& caps, std::uint8_t id, std::string address, plugin::Sink& sink);
     ~Context() override;
 
     Posted send(Op& op) override {
@@ -176,6 +177,9 @@ class Context final : public plugin::Context {
             world().find(static_cast<Peer*>(op.peer)->address(), op.target_id);
         if (box == nullptr) {
             return Posted::failed(Status::hostunreach);
+        }
+        if (op.length > box->largest[static_cast<std::size_t>(op.lane())]) {
+            return Posted::failed(Status::msgsize);
         }
         const bool instant = op.length <= kInstant;
         const auto* bytes = static_cast<const std::byte*>(op.buffer);
@@ -189,7 +193,7 @@ class Context final : public plugin::Context {
             if (std::find(waiting.begin(), waiting.end(), box_) == waiting.end()) {
                 waiting.push_back(box_);
             }
-            return Posted::again();
+            return Posted::full();
         }
         queue.push_back(Message{.tag = op.tag,
                                 .bytes = std::vector<std::byte>(bytes, bytes + op.length),
@@ -350,8 +354,9 @@ class Context final : public plugin::Context {
     const std::shared_ptr<Mailbox> box_ = std::make_shared<Mailbox>();
 };
 
-Context::Context(Domain&, std::uint8_t id, std::string address, plugin::Sink& sink)
+Context::Context(const plugin::Caps& caps, std::uint8_t id, std::string address, plugin::Sink& sink)
     : id_(id), address_(std::move(address)), sink_(sink) {
+    std::copy_n(std::begin(caps.max_message), kLanes, box_->largest.begin());
     const std::lock_guard guard(world().mutex);
     world().boxes[{address_, id_}] = box_;
 }
@@ -455,7 +460,7 @@ class Domain final : public plugin::Domain {
         if (world().find(address_, id) != nullptr) {
             return Error{Status::exist, fmt::format("context {} exists already", id)};
         }
-        return std::unique_ptr<plugin::Context>(new Context(*this, id, address_, sink));
+        return std::unique_ptr<plugin::Context>(new Context(caps_, id, address_, sink));
     }
 
  private:

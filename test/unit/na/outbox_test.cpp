@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sends that wait for company: what leaves with what, in which order, and how each of them ends.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <deque>
@@ -9,6 +10,7 @@
 #include "na/core/context.hpp"
 #include "na/core/posting.hpp"
 #include "support/payload.hpp"
+#include "support/until.hpp"
 
 using namespace core_test;
 using na::Address;
@@ -44,8 +46,8 @@ std::unique_ptr<Context> open(na::Class& cls) {
 
 // A sends to B, whose receives are posted.
 struct Ends : Core {
-    explicit Ends(std::size_t limit = 1024)
-        : receiver(open(na::InitInfo{})),
+    explicit Ends(std::size_t limit = 1024, const na::InitInfo& info = {})
+        : receiver(open(info)),
           a(open(*cls)),
           b(open(*receiver)),
           to(*cls->lookup(receiver->self()->uri())) {
@@ -340,5 +342,139 @@ TEST_CASE("a peer that goes ends what waits for it", "[outbox]") {
         CHECK(op.outcomes[0].status == Status::hostunreach);
     }
     CHECK(!e.a->gathered());
+    CHECK(e.a->closable());
+}
+
+// --- what waits for the transport
+
+TEST_CASE("what waits for room leaves together", "[outbox]") {
+    Ends e;
+    e.receive(700);
+    Tags all;
+    for (std::uint32_t tag = 1; tag <= 600; ++tag) {
+        e.send(tag, tag % 50 == 0 ? 2000 : 10, Company::take);
+        all.push_back(tag);
+    }
+    CHECK(e.bundles() == 0);
+    const std::uint64_t waited = e.a->counters().retries.get();
+    REQUIRE(waited > 300);
+    Tags seen;
+    REQUIRE(support::until([&] { return seen.size() == all.size(); },
+                           [&] {
+                               const Tags more = e.tags();
+                               seen.insert(seen.end(), more.begin(), more.end());
+                           }));
+    CHECK(seen == all);
+    for (TestOp& op : e.sends) {
+        REQUIRE(op.outcomes.size() == 1);
+        CHECK(op.outcomes[0].status == Status::success);
+        CHECK(op.outcomes[0].size == op->length);
+    }
+    // Between those that are too large for that.
+    CHECK(e.bundles() >= 6);
+    CHECK(e.a->counters().bundled_sent.get() > waited / 2);
+    CHECK(e.b->counters().bundled_received.get() == e.a->counters().bundled_sent.get());
+    CHECK(e.a->closable());
+}
+
+TEST_CASE("what waits for room stays apart where nobody gathers, or is to have no company",
+          "[outbox]") {
+    const bool gathers = GENERATE(false, true);
+    Ends e(gathers ? 1024 : 0);
+    e.receive(400);
+    for (std::uint32_t tag = 1; tag <= 350; ++tag) {
+        e.send(tag, 10, gathers ? Company::none : Company::take);
+    }
+    Tags seen;
+    REQUIRE(support::until([&] { return seen.size() == 350; },
+                           [&] {
+                               const Tags more = e.tags();
+                               seen.insert(seen.end(), more.begin(), more.end());
+                           }));
+    CHECK(e.bundles() == 0);
+}
+
+TEST_CASE("what waits for room in company is canceled truthfully", "[outbox]") {
+    Ends e;
+    e.receive(700);
+    for (std::uint32_t tag = 1; tag <= 600; ++tag) {
+        e.send(tag, 30, Company::take);
+    }
+    // The transport says that there is no room, and the first ones become one message.
+    e.a->poll();
+    e.a->poll();
+    TestOp& joined = e.sends[300];
+    TestOp& apart = e.sends[599];
+    REQUIRE(joined.outcomes.empty());
+    REQUIRE(apart.outcomes.empty());
+    e.a->cancel(*joined);
+    e.a->cancel(*apart);
+    REQUIRE(joined.outcomes.size() == 1);
+    REQUIRE(apart.outcomes.size() == 1);
+    CHECK(apart.outcomes[0].status == Status::canceled);
+    const bool leaves = joined.outcomes[0].status == Status::success;
+    CHECK(leaves);
+    Tags seen;
+    REQUIRE(support::until([&] { return !seen.empty() && seen.back() == 599; },
+                           [&] {
+                               const Tags more = e.tags();
+                               seen.insert(seen.end(), more.begin(), more.end());
+                           }));
+    CHECK(seen.size() == 599);
+    CHECK(std::count(seen.begin(), seen.end(), 301) == (leaves ? 1 : 0));
+    CHECK(e.tags().empty());
+    CHECK(e.a->closable());
+}
+
+TEST_CASE("what waits for room ends with its peer", "[outbox]") {
+    Ends e;
+    for (std::uint32_t tag = 1; tag <= 600; ++tag) {
+        e.send(tag, 10, Company::take);
+    }
+    e.a->poll();
+    e.a->poll();
+    e.b.reset();
+    e.receiver.reset();
+    e.a->poll();
+    e.a->poll();
+    unsigned lost = 0;
+    for (TestOp& op : e.sends) {
+        REQUIRE(op.outcomes.size() == 1);
+        lost += op.outcomes[0].status == Status::hostunreach ? 1 : 0;
+    }
+    CHECK(lost > 300);
+    CHECK(e.a->closable());
+}
+
+TEST_CASE("what waits for room is parted for a peer that takes less", "[outbox]") {
+    na::InitInfo info;
+    info.max_unexpected = info.max_expected = 200;
+    Ends e(1024, info);
+    for (int i = 0; i < 700; ++i) {
+        TestOp& op = e.receives.emplace_back(e);
+        op->handler = store;
+        e.buffers.emplace_back(200);
+        REQUIRE(e.b->recv_unexpected(*op, e.buffers.back().data(), 200) == Status::success);
+    }
+    Tags all;
+    for (std::uint32_t tag = 1; tag <= 600; ++tag) {
+        const bool too_large = tag == 400;
+        e.send(tag, too_large ? 300 : 20, Company::take);
+        if (!too_large) {
+            all.push_back(tag);
+        }
+    }
+    Tags seen;
+    REQUIRE(support::until([&] { return seen.size() == all.size(); },
+                           [&] {
+                               const Tags more = e.tags();
+                               seen.insert(seen.end(), more.begin(), more.end());
+                           }));
+    CHECK(seen == all);
+    CHECK(e.bundles() > 10);
+    for (TestOp& op : e.sends) {
+        REQUIRE(op.outcomes.size() == 1);
+        CHECK(op.outcomes[0].status == (op->tag == 400 ? Status::msgsize : Status::success));
+    }
     CHECK(e.a->closable());
 }

@@ -15,9 +15,22 @@ using na::RetryQueue;
 
 namespace {
 
+// Until `post` answers false: still no room.
+template <typename Post>
+void offer(RetryQueue& q, Post&& post) {
+    q.drain([&](RetryQueue::Waiting& waiting) {
+        while (Operation* op = waiting.pop_front()) {
+            if (!post(*op)) {
+                waiting.push_front(*op);
+                return;
+            }
+        }
+    });
+}
+
 std::vector<Operation*> drain(RetryQueue& q, std::size_t allow) {
     std::vector<Operation*> out;
-    q.drain([&](Operation& op) {
+    offer(q, [&](Operation& op) {
         if (out.size() == allow) {
             return false;
         }
@@ -56,7 +69,7 @@ TEST_CASE("a retry queue is a FIFO per context of a peer", "[retry_queue]") {
 
     // A peer without room does not stop the other.
     std::vector<Operation*> out;
-    q.drain([&](Operation& op) {
+    offer(q, [&](Operation& op) {
         if (op.peer == &x->peer()) {
             return false;
         }
@@ -108,7 +121,7 @@ TEST_CASE("a retry queue is a FIFO per context of a peer", "[retry_queue]") {
     REQUIRE(q.push(*c));
     REQUIRE(q.push(*d));
     out.clear();
-    q.drain([&](Operation& op) {
+    offer(q, [&](Operation& op) {
         if (op.target_id == 1) {
             return false;
         }
@@ -147,13 +160,13 @@ TEST_CASE("what is posted from a retry queue does not wait in it", "[retry_queue
     b->target_id = 1;
     RetryQueue q;
     REQUIRE(q.push(*a));
-    q.drain([&](Operation&) {
+    offer(q, [&](Operation&) {
         CHECK_FALSE(q.holds(*x));
         return true;
     });
     REQUIRE(q.push(*a));
     REQUIRE(q.push(*b));
-    q.drain([&](Operation& op) {
+    offer(q, [&](Operation& op) {
         CHECK(q.holds(*x) == (&op == &*a));
         return true;
     });
@@ -191,7 +204,7 @@ TEST_CASE("a retry queue behaves like a map of deques", "[retry_queue]") {
         if (random.below(10) == 0) {
             const Target stubborn(&peers[random.below(peers.size())]->peer(),
                                   static_cast<std::uint8_t>(random.below(kContexts)));
-            q.drain([&](Operation& o) {
+            offer(q, [&](Operation& o) {
                 if (target(o) == stubborn) {
                     return false;
                 }

@@ -130,6 +130,14 @@ def processor():
     return platform.machine()
 
 
+def congestion_control():
+    try:
+        with open("/proc/sys/net/ipv4/tcp_congestion_control", encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        return "unknown"
+
+
 def main():
     chosen = arguments()
     machine = runs.Machine(os.path.abspath(chosen.build), two_processors(chosen.cpus), chosen.seconds)
@@ -154,9 +162,13 @@ def main():
     if disturbed:
         print(f"others used the machine during {disturbed} of {len(all_others)} runs, {statistics.mean(all_others):.2f} "
               "processors on average: the figures are not those of a quiet machine")
+    control = congestion_control()
+    if control == "bbr" and any(name.startswith("tcp") for name in groups):
+        print("tcp's congestion control is bbr, which paces also within a host, by what it has seen: bulk over tcp, the raw stream "
+              "included, varies by half (sysctl net.ipv4.tcp_congestion_control=cubic)")
     os.makedirs(chosen.out, exist_ok=True)
     document = {"machine": {"processor": processor(), "processors": os.cpu_count(), "kernel": platform.release(),
-                            "load": os.getloadavg()},
+                            "congestion_control": control, "load": os.getloadavg()},
                 "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "rounds": chosen.runs, "seconds": chosen.seconds,
                 "cpus": [machine.client, machine.server], "figures": rows, "groups": measured}
     path = os.path.join(chosen.out, "bench.json")

@@ -126,7 +126,8 @@ def page(document):
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>Cinnabar: benchmarks</title>", f"<style>{STYLE}</style>",
         "<h1>Benchmarks</h1>",
-        f"<p>{html.escape(machine['processor'])}, {machine['processors']} processors, kernel {html.escape(machine['kernel'])}; "
+        f"<p>{html.escape(machine['processor'])}, {machine['processors']} processors, kernel {html.escape(machine['kernel'])}, "
+        f"tcp: {html.escape(machine['congestion_control'])}; "
         f"{document['time']}; {document['rounds']} rounds of {document['seconds']} s per size; processors "
         f"{document['cpus'][0]} and {document['cpus'][1]}. Others used "
         f"{statistics.mean(others) if others else 0:.2f} processors meanwhile.</p>",
