@@ -42,7 +42,7 @@ bool read_options(const hg_init_info& info, unsigned version, Options& options) 
         options.release_input_early = info.release_input_early != 0;
     }
     if (version >= HG_VERSION(2, 4)) {
-        options.na.traffic_class = static_cast<na::TrafficClass>(info.traffic_class);
+        options.na.traffic_class = na::c_api::value_of<na::TrafficClass>(info.traffic_class);
         options.overflow = !info.no_overflow;
         const unsigned buffers =
             info.multi_recv_op_max == 0 ? kDefaultMultiRecv : info.multi_recv_op_max;

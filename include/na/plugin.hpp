@@ -315,7 +315,8 @@ class Context {
 
     // An operation that was answered `again` last is over, and not posted again: what is remembered
     // of it by its address may be forgotten, as the next post may use it anew. Called in posts, in
-    // cancel, and by Sink::peer_lost().
+    // cancel, by Sink::peer_lost(), and before a post of another operation in its place; also for
+    // one that was not answered `again`.
     virtual void withdrawn(Op&) noexcept {}
 
     // Polls once: never blocks, runs no user code. Returns how many events it handled. Also ends

@@ -15,7 +15,11 @@ using namespace na::c_api;
 
 namespace na::c_api {
 
-InitInfo init_info(const struct na_init_info_4_0& info) {
+namespace {
+
+// Of structures that begin alike.
+template <typename Info>
+InitInfo common(const Info& info) {
     InitInfo i;
     i.ip_subnet = info.ip_subnet == nullptr ? "" : info.ip_subnet;
     i.auth_key = info.auth_key == nullptr ? "" : info.auth_key;
@@ -23,9 +27,7 @@ InitInfo init_info(const struct na_init_info_4_0& info) {
     i.max_expected = info.max_expected_size;
     i.no_block = (info.progress_mode & NA_NO_BLOCK) != 0;
     i.no_retry = (info.progress_mode & NA_NO_RETRY) != 0;
-    // Narrower than the enumeration of C: what is outside must not come to mean another value.
-    i.address_format = static_cast<AddressFormat>(
-        std::min(static_cast<unsigned>(info.addr_format), unsigned{UINT8_MAX}));
+    i.address_format = value_of<AddressFormat>(info.addr_format);
     i.max_contexts = info.max_contexts;
     i.single_class = (info.thread_mode & NA_THREAD_MODE_SINGLE_CLS) != 0;
     i.single_context = (info.thread_mode & NA_THREAD_MODE_SINGLE_CTX) != 0;
@@ -33,13 +35,15 @@ InitInfo init_info(const struct na_init_info_4_0& info) {
     return i;
 }
 
+}  // namespace
+
+InitInfo init_info(const struct na_init_info_4_0& info) {
+    return common(info);
+}
+
 InitInfo init_info(const struct na_init_info& info) {
-    const na_init_info_4_0 common = {
-        info.ip_subnet,         info.auth_key,      info.max_unexpected_size,
-        info.max_expected_size, info.progress_mode, info.addr_format,
-        info.max_contexts,      info.thread_mode,   info.request_mem_device};
-    InitInfo i = init_info(common);
-    i.traffic_class = static_cast<TrafficClass>(info.traffic_class);
+    InitInfo i = common(info);
+    i.traffic_class = value_of<TrafficClass>(info.traffic_class);
     return i;
 }
 

@@ -2,7 +2,10 @@
 // The objects behind the opaque types of na.h, and the way between them and the core.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -65,6 +68,16 @@ na_return_t failed(const Error& error) noexcept {
     } while (0)
 
 // Builds the options from whatever layout the caller has. Null `info`: defaults.
+// What a program has written there, which need not be a value of the enumeration, for a narrower
+// one of ours: what is outside must not come to mean another value.
+template <typename To, typename From>
+To value_of(const From& from) noexcept {
+    static_assert(sizeof(From) == sizeof(unsigned) && sizeof(To) == 1);
+    unsigned value = 0;
+    std::memcpy(&value, &from, sizeof value);
+    return static_cast<To>(std::min(value, unsigned{UINT8_MAX}));
+}
+
 InitInfo init_info(const struct na_init_info_4_0& info);
 InitInfo init_info(const struct na_init_info& info);
 

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -61,6 +63,14 @@ class Address {
         return bury();
     }
 
+    // Bytes of bundles that it takes, headroom not counted, as far as it has turned out.
+    std::size_t most_bundled() const noexcept {
+        return most_bundled_.load(std::memory_order_relaxed);
+    }
+    void set_most_bundled(std::size_t bytes) noexcept {
+        most_bundled_.store(bytes, std::memory_order_relaxed);
+    }
+
     static Address* of(plugin::Peer& peer) noexcept { return static_cast<Address*>(peer.core); }
 
  private:
@@ -74,6 +84,7 @@ class Address {
     const std::string identity_;
     std::atomic<std::int32_t> refs_{1};
     const bool threaded_;
+    std::atomic<std::size_t> most_bundled_{SIZE_MAX};
     bool self_ = false;
     bool dead_ = false;  // in the table's dead list; guarded by the table's mutex
 };

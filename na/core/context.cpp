@@ -429,6 +429,10 @@ Status Context::get(Operation& op, Memory& local, std::uint64_t local_offset, Me
 
 void Context::cancel(Operation& op) noexcept {
     const std::lock_guard guard(lock_);
+    if (op.state() == State::bundled && !retry_.empty()) {
+        // One that has not left yet is taken apart again.
+        retry_.visit(op, [&](RetryQueue::Waiting& waiting) { outbox_.part_with(op, waiting); });
+    }
     switch (op.state()) {
         case State::idle:
         case State::landing:

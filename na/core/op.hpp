@@ -52,7 +52,7 @@ class Operation : public Op, public Landing {
         idle,      // the poster's
         queued,    // in the retry queue of the context
         gathered,  // a send in the outbox of the context
-        bundled,   // a send that is part of a bundle with the plugin
+        bundled,   // a send that is part of a bundle: with the plugin, or waiting to get there
         matching,  // a receive in the match queue
         landing,   // a receive that a message is being written into
         posted,    // with the plugin

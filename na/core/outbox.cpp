@@ -16,6 +16,10 @@ Outbox::Outbox(Context& context) noexcept : context_(context) {}
 
 Outbox::~Outbox() {
     for (const auto& bundle : bundles_) {
+        // Of one that the transport has taken with it.
+        if (bundle->op->referenced_) {
+            bundle->op->address_->unref();
+        }
         context_.cls_.destroy_op(bundle->op);
         context_.cls_.free_message(std::move(bundle->buffer));
     }
@@ -25,8 +29,18 @@ std::size_t Outbox::size_of(const Operation& op) const noexcept {
     return op.length - context_.cls_.headroom(op.lane());
 }
 
-std::size_t Outbox::room(Lane lane) const noexcept {
-    return std::min(most_, context_.cls_.max_message(lane) - context_.cls_.headroom(lane));
+// Of a bundle that goes where `like` does.
+std::size_t Outbox::room(const Operation& like) const noexcept {
+    const Lane lane = like.lane();
+    return std::min(like.address_->most_bundled(),
+                    context_.cls_.max_message(lane) - context_.cls_.headroom(lane));
+}
+
+// The peer takes less than we do: what every transport takes by default, or still less.
+void Outbox::learn(Operation& bundle) noexcept {
+    constexpr std::size_t kUsual = 4000;
+    const std::size_t size = bundle.length - context_.cls_.headroom(bundle.lane());
+    bundle.address_->set_most_bundled(std::min(size / 2, kUsual));
 }
 
 void Outbox::count(std::int32_t n) noexcept {
@@ -75,8 +89,8 @@ Outbox::Taken Outbox::take(Operation& op, Company company, Status& status) noexc
         return Taken::no;
     }
     Destination* to = waiting() == 0 ? nullptr : find(op);
-    if (to != nullptr && (to->bytes + bundle::kPart + size_of(op) > room(to->lane) ||
-                          to->count == bundle::kMaxParts)) {
+    if (to != nullptr &&
+        (to->bytes + bundle::kPart + size_of(op) > room(op) || to->count == bundle::kMaxParts)) {
         flush(*to);
         to = nullptr;
     }
@@ -215,7 +229,7 @@ template <typename Front, typename Pop>
 void Outbox::fill(Bundle& bundle, const Operation& like, Front&& front, Pop&& pop) noexcept {
     const Lane lane = like.lane();
     const std::size_t headroom = context_.cls_.headroom(lane);
-    const std::size_t limit = room(lane);
+    const std::size_t limit = room(like);
     Operation& op = *bundle.op;
     op.kind = like.kind;
     op.target_id = like.target_id;
@@ -251,7 +265,6 @@ bool Outbox::send_bundle(Destination& to) noexcept {
         return false;
     }
     Context& context = context_;
-    const std::size_t headroom = context.cls_.headroom(to.lane);
     fill(
         *bundle, *to.ops.front(), [&] { return to.ops.front(); }, [&] { (void)pop(to); });
     if (bundle->count < 2) [[unlikely]] {
@@ -283,8 +296,7 @@ bool Outbox::send_bundle(Destination& to) noexcept {
         context.plugin_->withdrawn(op);  // its parts wait one by one
     }
     if (answer.what == Posted::What::failed && answer.status == Status::msgsize) {
-        // The peer takes less than we do.
-        most_ = (op.length - headroom) / 2;
+        learn(op);
     }
     while (Operation* part = bundle->parts.pop_front()) {
         if (answer.what == Posted::What::done) [[likely]] {
@@ -312,8 +324,8 @@ void Outbox::join(RetryQueue::Waiting& waiting) noexcept {
     Operation* const second = first == nullptr ? nullptr : waiting.next(*first);
     if (!enabled() || second == nullptr || !may_join(*first) || !may_join(*second) ||
         first->lane() != second->lane() ||
-        bundle::kHeader + 2 * bundle::kPart + size_of(*first) + size_of(*second) >
-            room(first->lane())) {
+        bundle::kHeader + 2 * bundle::kPart + size_of(*first) + size_of(*second) > room(*first) ||
+        waiting_bundles_ == kMostWaiting) {
         return;
     }
     Bundle* bundle = take_bundle();
@@ -338,15 +350,16 @@ void Outbox::join(RetryQueue::Waiting& waiting) noexcept {
     op.referenced_ = true;
     op.set_state(State::queued);
     waiting.push_front(op);
+    bundle->waits = true;
+    ++waiting_bundles_;
 }
 
-bool Outbox::part(Operation& op, RetryQueue::Waiting& waiting) noexcept {
-    if (op.handler != &Outbox::on_sent) {
-        return false;
-    }
-    Bundle& bundle = *static_cast<Bundle*>(op.owner);
-    // The peer takes less than we do.
-    most_ = (op.length - context_.cls_.headroom(op.lane())) / 2;
+void Outbox::no_longer_waits(Bundle& bundle) noexcept {
+    waiting_bundles_ -= std::exchange(bundle.waits, false) ? 1 : 0;
+}
+
+// In the place of the bundle, which is out of the queue.
+void Outbox::restore(Bundle& bundle, RetryQueue::Waiting& waiting) noexcept {
     Ops reversed;
     while (Operation* part = bundle.parts.pop_front()) {
         reversed.push_front(*part);
@@ -355,17 +368,44 @@ bool Outbox::part(Operation& op, RetryQueue::Waiting& waiting) noexcept {
         part->set_state(State::queued);
         waiting.push_front(*part);
     }
+    Operation& op = *bundle.op;
     op.set_state(State::idle);
     op.referenced_ = false;
     op.address_->unref();
+    no_longer_waits(bundle);
     give(bundle);
+}
+
+bool Outbox::part(Operation& op, RetryQueue::Waiting& waiting) noexcept {
+    if (op.handler != &Outbox::on_sent) {
+        return false;
+    }
+    learn(op);
+    restore(*static_cast<Bundle*>(op.owner), waiting);
     return true;
+}
+
+void Outbox::part_with(const Operation& part, RetryQueue::Waiting& waiting) noexcept {
+    Operation* const first = waiting.front();
+    if (first == nullptr || first->handler != &Outbox::on_sent) {
+        return;
+    }
+    auto& bundle = *static_cast<Bundle*>(first->owner);
+    for (Operation* p = bundle.parts.front(); p != nullptr; p = bundle.parts.next(*p)) {
+        if (p == &part) {
+            context_.plugin_->withdrawn(*waiting.pop_front());
+            restore(bundle, waiting);
+            return;
+        }
+    }
 }
 
 void Outbox::left(const Operation& op) noexcept {
     if (op.handler == &Outbox::on_sent) {
+        auto& bundle = *static_cast<Bundle*>(op.owner);
         context_.counters_.bundles_sent.add();
-        context_.counters_.bundled_sent.add(static_cast<const Bundle*>(op.owner)->count);
+        context_.counters_.bundled_sent.add(bundle.count);
+        no_longer_waits(bundle);
     }
 }
 
@@ -411,6 +451,7 @@ void Outbox::give(Bundle& bundle) noexcept {
 void Outbox::on_sent(Operation& op, const Outcome& outcome) noexcept {
     Bundle& bundle = *static_cast<Bundle*>(op.owner);
     Outbox& self = *bundle.outbox;
+    self.no_longer_waits(bundle);
     while (Operation* part = bundle.parts.pop_front()) {
         self.context_.end(*part, Outcome{.status = outcome.status,
                                          .size = ok(outcome.status) ? part->length : 0});

@@ -8,9 +8,9 @@
 // takes those that do along, or follows them.
 //
 // Bounded: by the operations, which are the user's; kMostDestinations at a time, to others sends
-// leave at once; and bundles with the plugin at a time (kMostBundles), beyond which sends leave one
-// by one. A bundle is allocated when there has never been as many before. Guarded by the context's
-// lock, but for waiting().
+// leave at once; and bundles with the plugin, or on their way there, at a time (kMostBundles, half
+// of them waiting at most), beyond which sends leave one by one. A bundle is allocated when there
+// has never been as many before. Guarded by the context's lock, but for waiting().
 #pragma once
 
 #include <array>
@@ -60,9 +60,11 @@ class Outbox {
     // company, as many as fit, become one message in their place. (They stay apart where there is
     // no bundle left, or no memory for one.)
     void join(RetryQueue::Waiting& waiting) noexcept;
-    // What join() made, and the peer takes no message of that size: its parts again. False: it was
-    // none.
+    // What join() made, out of the queue, and the peer takes no message of that size: its parts
+    // again. False: it was none.
     bool part(Operation& op, RetryQueue::Waiting& waiting) noexcept;
+    // The same for the first in the queue, where it has this part.
+    void part_with(const Operation& part, RetryQueue::Waiting& waiting) noexcept;
     // What waited is with the transport, or has left.
     void left(const Operation& op) noexcept;
 
@@ -100,10 +102,12 @@ class Outbox {
         MessageBuffer buffer;
         Ops parts;
         std::size_t count = 0;   // of those that it was made of
+        bool waits = false;      // made by join(), and not with the transport yet
         Bundle* next = nullptr;  // free ones
     };
     static constexpr std::size_t kMostDestinations = 16;
     static constexpr std::size_t kMostBundles = 64;
+    static constexpr std::size_t kMostWaiting = kMostBundles / 2;  // peers that stand still
 
     Destination* find(const Operation& op) noexcept;
     void add(Destination& to, Operation& op) noexcept;
@@ -116,7 +120,10 @@ class Outbox {
     template <typename Front, typename Pop>
     void fill(Bundle& bundle, const Operation& like, Front&& front, Pop&& pop) noexcept;
     std::size_t size_of(const Operation& op) const noexcept;
-    std::size_t room(Lane lane) const noexcept;
+    std::size_t room(const Operation& like) const noexcept;
+    void learn(Operation& bundle) noexcept;
+    void no_longer_waits(Bundle& bundle) noexcept;
+    void restore(Bundle& bundle, RetryQueue::Waiting& waiting) noexcept;
     void count(std::int32_t n) noexcept;
     Bundle* take_bundle() noexcept;
     void give(Bundle& bundle) noexcept;
@@ -124,13 +131,12 @@ class Outbox {
 
     Context& context_;
     std::size_t message_ = 0;
-    std::size_t most_ =
-        SIZE_MAX;  // bytes of a bundle: less when peers have turned out to take less
     std::atomic<std::uint32_t> waiting_{0};
     std::array<Destination, kMostDestinations> destinations_;
     std::size_t used_ = 0;  // beyond that, none is in use
     std::vector<std::unique_ptr<Bundle>> bundles_;
     Bundle* free_ = nullptr;
+    std::size_t waiting_bundles_ = 0;
 };
 
 }  // namespace na::inline impl

@@ -69,6 +69,16 @@ class RetryQueue {
         Queue& queue_;
     };
 
+    // `look(waiting)` for the FIFO that the operation is, or would be, in; not if there is none.
+    template <typename Look>
+    void visit(const Operation& op, Look&& look) {
+        const auto at = queues_.find(target_of(op));
+        if (at != queues_.end()) {
+            Waiting waiting(*this, at->second);
+            look(waiting);
+        }
+    }
+
     // `post(waiting)` for each FIFO. It takes operations off its front, until it has to put one
     // back because there is still no room.
     template <typename Post>

@@ -107,7 +107,7 @@ void Engine::doubt(Link& link, std::int64_t now) {
     if (link.peer == nullptr) {
         return;
     }
-    if (traits_.connects_once && !link.met && now - link.asked_at >= kStrange) {
+    if (traits_.connects_once && now - link.asked_at >= kStrange) {
         if (const Link* other = under_another_name(link)) {
             NA_LOG_WARNING(addr,
                            "{} cannot be reached: that is {} by its own account, which is "

@@ -51,6 +51,7 @@ void Engine::forget_session(Link& link) noexcept {
     link.no_way.end();
     link.vacant.end();
     link.fading = link.said_bye = link.refuted = link.bereaved = false;
+    link.alias.clear();
     link.end_probe();
     link.answered = link.hurried = false;
     no_question(link);
@@ -423,8 +424,9 @@ void Engine::on_hello(const Card& card) {
 void Engine::on_welcome(Link& link, const Header& h, const Card& card) noexcept {
     if (const Link* other = under_another_name(link)) [[unlikely]] {
         NA_LOG_WARNING(addr,
-                       "{} and {} are one process: the session under the former name ends that "
-                       "under the latter; call it by one name, or let it listen at one address",
+                       "{} and {} call themselves alike, as one process does that listens at all "
+                       "addresses: then the session under the former name ends that under the "
+                       "latter; call it by one name, or let it listen at one address",
                        link.address, other->address);
     }
     ++stats_.sessions;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMaxMessage = std::size_t{1} << 24;
 constexpr std::size_t kMinBounce = 8192;
 // What a receiver keeps of one peer per lane, when nobody takes it.
-constexpr std::size_t kWindowBytes = std::size_t{2} << 20;
+constexpr std::size_t kWindowBytes = std::size_t{4} << 20;
 constexpr std::size_t kMinWindow = 8;
 constexpr std::size_t kMaxWindow = 256;
 constexpr int kPortTries = 64;

@@ -169,7 +169,13 @@ TEST_CASE("what has a place of its own ends with its peer, or when canceled", "[
     Direct f;
     TestOp a(f), b(f), c(f), d(f);
     REQUIRE(f.post_direct(a, f.x.get(), 1));
-    REQUIRE(f.post_direct(b, f.y.get(), 2));
+    // Places follow from where addresses lie in memory, too: two may be the same.
+    std::uint32_t tag = 2;
+    while (!f.post_direct(b, f.y.get(), tag)) {
+        f.queue.cancel(*b);
+        b.outcomes.clear();
+        REQUIRE(++tag < 100);
+    }
     CHECK(f.queue.awaits(*f.x));
     f.queue.fail_peer(*f.x, Status::hostunreach);
     REQUIRE(a.outcomes.size() == 1);
@@ -177,8 +183,8 @@ TEST_CASE("what has a place of its own ends with its peer, or when canceled", "[
     CHECK(b.outcomes.empty());
     CHECK_FALSE(f.queue.awaits(*f.x));
     CHECK(f.queue.awaits(*f.y));
-    f.send_expected(f.y.get(), 2);
-    CHECK(got(b, 2));
+    f.send_expected(f.y.get(), tag);
+    CHECK(got(b, tag));
     REQUIRE(f.post_direct(c, f.x.get(), 1));
     f.queue.cancel(*c);
     REQUIRE(c.outcomes.size() == 1);

@@ -68,10 +68,10 @@ TEST_CASE("sizes of messages, and the window that follows") {
     CHECK(usual.window == 256);
     CHECK(usual.largest == 4096);
     CHECK(usual.contexts == 1);
-    const Local larger("test", spec(0, 4096), Naming::ip, 16384);
-    CHECK(larger.caps.max_message[0] == 16384);
+    const Local larger("test", spec(0, 4096), Naming::ip, 65536);
+    CHECK(larger.caps.max_message[0] == 65536);
     CHECK(larger.caps.max_message[1] == 4096);
-    CHECK(larger.window == 128);
+    CHECK(larger.window == 64);
     const Local large("test", spec(0, 1 << 20), Naming::ip);
     CHECK(large.caps.max_message[0] == 4096);
     CHECK(large.caps.max_message[1] == 1 << 20);

@@ -46,9 +46,7 @@ Transport::~Transport() {
         say_goodbye();
     }
     release_peers();
-    if (net_[place_] == this) {
-        net_.erase(place_);
-    }
+    std::erase_if(net_, [&](const auto& entry) { return entry.second == this; });
 }
 
 std::unique_ptr<na::session::Link> Transport::make_link(Address address, std::uint8_t target) {
