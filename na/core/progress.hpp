@@ -7,6 +7,7 @@
 // for itself.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -108,6 +109,11 @@ class Waiter {
     using Clock = std::chrono::steady_clock;
     static constexpr std::int64_t kMinSpinNs = 1'000;
     static constexpr std::int64_t kMaxSpinNs = 50'000;
+    // A yield that takes that long has let others run.
+    static constexpr std::chrono::nanoseconds kOthersRan{2'000};
+    // Between yields while spinning: the least after one that has, twice as long after each other.
+    static constexpr std::int64_t kMinYieldNs = 2'000;
+    static constexpr std::int64_t kMaxYieldNs = 16'000;
     static constexpr std::chrono::microseconds kMinNap{8};
     static constexpr std::chrono::microseconds kMaxNap{1024};
 
@@ -178,6 +184,8 @@ class Waiter {
             return false;  // whoever waits has just polled, and some polls are system calls
         }
         const auto start = Clock::now();
+        auto next_yield =
+            start + std::chrono::nanoseconds(yield_ns_.load(std::memory_order_relaxed));
         // Polls between looks at the clock, which takes longer than some.
         for (int polls = budget > kMinSpinNs ? 16 : 1;; polls = polls < 16 ? polls * 2 : polls) {
             for (int i = 0; i < polls; ++i) {
@@ -197,6 +205,17 @@ class Waiter {
                     yield();
                 }
                 return false;
+            }
+            // What is waited for may need this processor: another thread, or the peer's process.
+            if (now >= next_yield) {
+                yield();
+                const auto after = Clock::now();
+                const std::int64_t every =
+                    after - now > kOthersRan
+                        ? kMinYieldNs
+                        : std::min(yield_ns_.load(std::memory_order_relaxed) * 2, kMaxYieldNs);
+                yield_ns_.store(every, std::memory_order_relaxed);
+                next_yield = after + std::chrono::nanoseconds(every);
             }
         }
     }
@@ -225,6 +244,7 @@ class Waiter {
     std::vector<int> sources_;
     int event_ = -1;
     bool naps_ = false;
+    std::atomic<std::int64_t> yield_ns_{kMinYieldNs};
     std::atomic<std::int64_t> spin_ns_{20'000};
     std::atomic<std::uint32_t> sleepers_{0};
     std::atomic<const void*> armed_{nullptr};  // the thread that sleeps on fd() by itself

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -177,6 +178,42 @@ TEST_CASE("an idle wait uses no processor time", "[waiter]") {
                r.ru_stime.tv_usec;
     };
     CHECK(us(after) - us(before) < 60'000);
+}
+
+TEST_CASE("who spins leaves the processor to who it waits for", "[waiter][threads]") {
+    cpu_set_t before;
+    REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (std::size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++i) {
+        if (CPU_ISSET(i, &before)) {
+            CPU_SET(i, &one);
+        }
+    }
+    REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+    constexpr unsigned kRounds = 1000;
+    Source s;
+    std::atomic<unsigned> asked{0};
+    std::thread other([&] {  // on the same processor
+        for (unsigned i = 1; i <= kRounds; ++i) {
+            while (asked < i) {
+                std::this_thread::yield();
+            }
+            s.deliver();
+        }
+    });
+    unsigned done = 0;
+    for (unsigned i = 1; i <= kRounds; ++i) {
+        asked = i;
+        done += s.wait(kForever) == Status::success && s.take() ? 1 : 0;
+    }
+    other.join();
+    CHECK(sched_setaffinity(0, sizeof before, &before) == 0);
+    CHECK(done == kRounds);
+    // Else each round has to wait until the time for spinning is over. (Others may have the
+    // processor in between.)
+    INFO(s.waiter.sleeps());
+    CHECK(s.waiter.sleeps() < kRounds * 9 / 10);
 }
 
 TEST_CASE("no wake-up is lost between one sleeper and its events", "[waiter][threads]") {
