@@ -67,7 +67,6 @@ na_return_t failed(const Error& error) noexcept {
         }                                                   \
     } while (0)
 
-// Builds the options from whatever layout the caller has. Null `info`: defaults.
 // What a program has written there, which need not be a value of the enumeration, for a narrower
 // one of ours: what is outside must not come to mean another value.
 template <typename To, typename From>
@@ -78,6 +77,7 @@ To value_of(const From& from) noexcept {
     return static_cast<To>(std::min(value, unsigned{UINT8_MAX}));
 }
 
+// Builds the options from whatever layout the caller has. Null `info`: defaults.
 InitInfo init_info(const struct na_init_info_4_0& info);
 InitInfo init_info(const struct na_init_info& info);
 

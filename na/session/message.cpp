@@ -41,7 +41,7 @@ Link* Engine::session(Op& op, Posted& instead) noexcept {
                 NA_LOG_WARNING(addr,
                                "{} has no context {}: it would listen behind port 65535, the last "
                                "one; name one that the peer has, or open the peer at a lower port",
-                               peer.address().text(), op.target_id);
+                               peer.address(), op.target_id);
                 instead = Posted::failed(Status::hostunreach);
                 return nullptr;
             }

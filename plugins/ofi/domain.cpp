@@ -72,7 +72,6 @@ Domain::Domain(const plugin::OpenSpec& spec, Choice choice)
     caps.max_segments = kMaxSegments;
     caps.device_memory = choice_.device_memory;
     caps.rma_delivery_complete = choice_.delivery_complete;
-    // Who has a TCP port that can be probed talks through the kernel.
     caps.costly_messages = choice_.provider->costly_messages;
     if (local_.naming == Naming::ip) {
         local_.format = choice_.ip.address.format();

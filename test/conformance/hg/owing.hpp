@@ -59,6 +59,8 @@ struct Owing : Pair {
     }
     // So many calls of the echo that are owed their answers, in the order of `owed`.
     std::vector<std::unique_ptr<Call>> call(std::size_t n, std::size_t size = 10) {
+        constexpr std::size_t kAtOnce = 128;
+        const std::size_t before = owed.size();
         std::vector<std::unique_ptr<Call>> calls;
         for (std::size_t i = 0; i < n; ++i) {
             calls.push_back(std::make_unique<Call>(a, to_b, a.echo));
@@ -67,6 +69,9 @@ struct Owing : Pair {
             if (i % 16 == 0) {
                 pump();
             }
+            // What waits for room comes together, and the target refuses what is too much at once.
+            REQUIRE(support::until([&] { return owed.size() + kAtOnce > before + i; },
+                                   [&] { pump(); }));
         }
         REQUIRE(await(n));
         return calls;

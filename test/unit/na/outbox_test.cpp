@@ -117,6 +117,16 @@ struct Ends : Core {
         }
         return list;
     }
+    // So many, however long that takes.
+    std::vector<std::uint32_t> tags(std::size_t n) {
+        std::vector<std::uint32_t> seen;
+        REQUIRE(support::until([&] { return seen.size() >= n; },
+                               [&] {
+                                   const auto more = tags();
+                                   seen.insert(seen.end(), more.begin(), more.end());
+                               }));
+        return seen;
+    }
     std::uint64_t bundles() const { return a->counters().bundles_sent.get(); }
 
     std::unique_ptr<na::Class> receiver;
@@ -358,12 +368,7 @@ TEST_CASE("what waits for room leaves together", "[outbox]") {
     CHECK(e.bundles() == 0);
     const std::uint64_t waited = e.a->counters().retries.get();
     REQUIRE(waited > 300);
-    Tags seen;
-    REQUIRE(support::until([&] { return seen.size() == all.size(); },
-                           [&] {
-                               const Tags more = e.tags();
-                               seen.insert(seen.end(), more.begin(), more.end());
-                           }));
+    const Tags seen = e.tags(all.size());
     CHECK(seen == all);
     for (TestOp& op : e.sends) {
         REQUIRE(op.outcomes.size() == 1);
@@ -385,12 +390,7 @@ TEST_CASE("what waits for room stays apart where nobody gathers, or is to have n
     for (std::uint32_t tag = 1; tag <= 350; ++tag) {
         e.send(tag, 10, gathers ? Company::none : Company::take);
     }
-    Tags seen;
-    REQUIRE(support::until([&] { return seen.size() == 350; },
-                           [&] {
-                               const Tags more = e.tags();
-                               seen.insert(seen.end(), more.begin(), more.end());
-                           }));
+    CHECK(e.tags(350).size() == 350);
     CHECK(e.bundles() == 0);
 }
 
@@ -419,12 +419,7 @@ TEST_CASE("what waits for room in company is canceled truthfully", "[outbox]") {
             expected.push_back(tag);
         }
     }
-    Tags seen;
-    REQUIRE(support::until([&] { return seen.size() >= expected.size(); },
-                           [&] {
-                               const Tags more = e.tags();
-                               seen.insert(seen.end(), more.begin(), more.end());
-                           }));
+    const Tags seen = e.tags(expected.size());
     CHECK(seen == expected);
     CHECK(e.tags().empty());
     CHECK(e.a->closable());
@@ -489,12 +484,7 @@ TEST_CASE("what waits for room is parted for a peer that takes less", "[outbox]"
             all.push_back(tag);
         }
     }
-    Tags seen;
-    REQUIRE(support::until([&] { return seen.size() == all.size(); },
-                           [&] {
-                               const Tags more = e.tags();
-                               seen.insert(seen.end(), more.begin(), more.end());
-                           }));
+    const Tags seen = e.tags(all.size());
     CHECK(seen == all);
     CHECK(e.bundles() > 10);
     for (TestOp& op : e.sends) {
