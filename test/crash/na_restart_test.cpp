@@ -108,9 +108,18 @@ TEST_CASE("peers are killed one after the other", "[na]") {
             }
             CHECK(support::until_for(
                 kNotice, [&] { return count_descriptors() <= descriptors; }, pump));
-            const Memory now = memory_used();
-            CHECK(now.mappings <= memory.mappings + 16);
-            CHECK(now.heap <= memory.heap + 64 * 1024 + clients * 512);
+            // How many of them are still being noticed depends on how fast they die.
+            const Memory most{memory.heap + 64 * 1024 + clients * 512, memory.mappings + 16};
+            Memory now{};
+            CHECK(support::until_for(
+                kNotice,
+                [&] {
+                    now = memory_used();
+                    return now.heap <= most.heap && now.mappings <= most.mappings;
+                },
+                pump));
+            CHECK(now.mappings <= most.mappings);
+            CHECK(now.heap <= most.heap);
             CHECK(inbox.pings() == clients);
             inbox.close();
         }
