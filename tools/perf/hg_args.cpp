@@ -23,9 +23,10 @@ class ArgsSlot final : public Slot {
         if (options.echo) {
             answer_ = Pages(options.max_size);
         }
-        check_hg(HG_Create(lane.context, lane.target,
-                           options.echo ? lane.rpcs->echo : lane.rpcs->rate, &handle_),
-                 "cannot create a handle");
+        const hg_id_t rpc = options.echo     ? lane.rpcs->echo
+                            : options.verify ? lane.rpcs->digest
+                                             : lane.rpcs->rate;
+        check_hg(HG_Create(lane.context, lane.target, rpc, &handle_), "cannot create a handle");
         HG_Set_target_id(handle_, lane.target_context);
         in_.data = arguments_.data();
     }
@@ -38,28 +39,50 @@ class ArgsSlot final : public Slot {
     std::uint64_t wrong() const noexcept { return wrong_; }
 
  private:
-    bool start() override {
+    Outcome start() override {
         if (options_.verify) {
             fill_pattern(in_.data, in_.size, ++seed_);
         }
-        return HG_Forward(handle_, on_answer, this, &in_) == HG_SUCCESS;
+        return outcome_of(HG_Forward(handle_, on_answer, this, &in_));
     }
 
     static hg_return_t on_answer(const hg_cb_info* info) {
         auto* slot = static_cast<ArgsSlot*>(info->arg);
-        slot->finished(info->ret == HG_SUCCESS && (!slot->options_.echo || slot->read_answer()));
+        Outcome outcome = outcome_of(info->ret);
+        if (outcome == nullptr && slot->options_.echo) {
+            outcome = slot->read_echo();
+        } else if (outcome == nullptr && slot->options_.verify) {
+            outcome = slot->read_digest();
+        }
+        slot->finished(outcome);
         return HG_SUCCESS;
     }
 
-    bool read_answer() {
+    Outcome read_echo() {
         Bytes out{answer_.data(), HG_Get_output_payload_size(handle_), options_.in_place};
-        if (out.size > answer_.size() || HG_Get_output(handle_, &out) != HG_SUCCESS) {
-            return false;
+        if (out.size != in_.size) {
+            return "the answer has another size than the arguments";
+        }
+        if (const hg_return_t ret = HG_Get_output(handle_, &out); ret != HG_SUCCESS) {
+            return outcome_of(ret);
         }
         if (options_.verify) {
-            wrong_ += out.size != in_.size ? 1U : count_wrong(out.data, out.size, seed_);
+            wrong_ += count_wrong(out.data, out.size, seed_);
         }
-        return HG_Free_output(handle_, &out) == HG_SUCCESS;
+        return outcome_of(HG_Free_output(handle_, &out));
+    }
+
+    Outcome read_digest() {
+        Digest theirs;
+        if (const hg_return_t ret = HG_Get_output(handle_, &theirs); ret != HG_SUCCESS) {
+            return outcome_of(ret);
+        }
+        Digest ours;
+        ours.add(in_.data, in_.size);
+        if (theirs != ours) {
+            return "the server got other bytes than were sent";
+        }
+        return outcome_of(HG_Free_output(handle_, &theirs));
     }
 
     const Options& options_;
@@ -164,9 +187,9 @@ class ArgsClient final : public HgClient {
     ArgsClient(const Options& options, const std::vector<std::string>& addresses, unsigned index,
                std::unique_ptr<IdlePeers> idle)
         : HgClient(options, addresses, index), idle_(std::move(idle)) {
-        need_memory(
-            options.max_size * options.handles * side_.lanes().size() * (options.echo ? 2 : 1),
-            "arguments");
+        need_memory({options.max_size, options.handles, side_.lanes().size(), options.clients,
+                     options.echo ? 2U : 1U},
+                    "arguments");
         for (std::size_t i = 0; i < side_.lanes().size(); ++i) {
             for (unsigned x = 0; x < options.handles; ++x) {
                 side_.lane(i).slots.push_back(std::make_unique<ArgsSlot>(options, side_.lane(i)));

@@ -26,19 +26,19 @@ class BulkSlot final : public Slot {
         }
         check_hg(HG_Bulk_create(lane.hg_class, options.buffers,
                                 options.library_memory ? nullptr : buffers_.data(), sizes_.data(),
-                                HG_BULK_READWRITE, &bulk_),
+                                HG_BULK_READWRITE, &bulk_.value),
                  "cannot register memory");
         if (options.library_memory) {
             for (std::size_t i = 0; i < buffers_.size(); ++i) {
                 hg_size_t got = 0;
                 std::uint32_t pieces = 0;
-                HG_Bulk_access(bulk_, i * options.max_size, options.max_size, HG_BULK_READWRITE, 1,
-                               &buffers_[i], &got, &pieces);
+                HG_Bulk_access(bulk_.value, i * options.max_size, options.max_size,
+                               HG_BULK_READWRITE, 1, &buffers_[i], &got, &pieces);
                 std::memset(buffers_[i], 1, got);
             }
         }
         BulkOpen wanted{options.buffers, options.max_size,
-                        static_cast<std::uint8_t>(options.library_memory ? 1 : 0), bulk_};
+                        static_cast<std::uint8_t>(options.library_memory ? 1 : 0), bulk_.value};
         Number session;
         lane.call(lane.rpcs->bulk_open, &wanted, &session);
         if (session.value == 0) {
@@ -46,6 +46,7 @@ class BulkSlot final : public Slot {
         }
         fresh_.move.session = session.value;
         fresh_.move.push = options.operation == "read" ? 1 : 0;
+        fresh_.move.verify = options.verify ? 1 : 0;
         fresh_.move.buffers = options.buffers;
         check_hg(
             HG_Create(lane.context, lane.target,
@@ -57,7 +58,6 @@ class BulkSlot final : public Slot {
     ~BulkSlot() override {
         HG_Destroy(handle_);
         HG_Bulk_free(fresh_.bulk);
-        HG_Bulk_free(bulk_);
     }
 
     void resize(std::uint64_t size) { fresh_.move.size = size; }
@@ -70,42 +70,57 @@ class BulkSlot final : public Slot {
     }
 
  private:
-    bool start() override {
+    Outcome start() override {
         if (options_.verify) {
             ++fresh_.move.seed;
-            for (std::size_t i = 0; i < buffers_.size() && fresh_.move.push == 0; ++i) {
-                fill_pattern(buffers_[i], fresh_.move.size,
-                             static_cast<std::uint8_t>(fresh_.move.seed + i));
+            for (std::size_t i = 0; i < buffers_.size(); ++i) {
+                if (fresh_.move.push == 0) {
+                    fill_pattern(buffers_[i], fresh_.move.size, seed_of(i));
+                } else {
+                    std::memset(buffers_[i], 0, fresh_.move.size);
+                }
             }
         }
         if (!options_.force_register) {
-            return HG_Forward(handle_, on_answer, this, &fresh_.move) == HG_SUCCESS;
+            return outcome_of(HG_Forward(handle_, on_answer, this, &fresh_.move));
         }
-        return HG_Bulk_create(lane_.hg_class, options_.buffers, buffers_.data(), sizes_.data(),
-                              HG_BULK_READWRITE, &fresh_.bulk) == HG_SUCCESS &&
-               HG_Forward(handle_, on_answer, this, &fresh_) == HG_SUCCESS;
+        const hg_return_t ret = HG_Bulk_create(lane_.hg_class, options_.buffers, buffers_.data(),
+                                               sizes_.data(), HG_BULK_READWRITE, &fresh_.bulk);
+        return outcome_of(ret != HG_SUCCESS ? ret : HG_Forward(handle_, on_answer, this, &fresh_));
     }
 
     static hg_return_t on_answer(const hg_cb_info* info) {
         auto* slot = static_cast<BulkSlot*>(info->arg);
-        slot->finished(info->ret == HG_SUCCESS && slot->answered());
+        slot->finished(info->ret == HG_SUCCESS ? slot->answered() : outcome_of(info->ret));
         return HG_SUCCESS;
     }
 
-    bool answered() {
-        Number answer;
-        if (HG_Get_output(handle_, &answer) != HG_SUCCESS) {
-            return false;
+    Outcome answered() {
+        BulkMoved answer;
+        if (const hg_return_t ret = HG_Get_output(handle_, &answer); ret != HG_SUCCESS) {
+            return outcome_of(ret);
         }
         HG_Free_output(handle_, &answer);
         HG_Bulk_free(std::exchange(fresh_.bulk, HG_BULK_NULL));
-        if (options_.verify && fresh_.move.push != 0) {
-            for (std::size_t i = 0; i < buffers_.size(); ++i) {
-                wrong_ += count_wrong(buffers_[i], fresh_.move.size,
-                                      static_cast<std::uint8_t>(fresh_.move.seed + i));
+        if (answer.code != HG_SUCCESS) {
+            return outcome_of(static_cast<hg_return_t>(answer.code));
+        }
+        return options_.verify ? verified(answer) : nullptr;
+    }
+
+    Outcome verified(const BulkMoved& answer) {
+        Digest ours;
+        for (std::size_t i = 0; i < buffers_.size(); ++i) {
+            if (fresh_.move.push != 0) {
+                wrong_ += count_wrong(buffers_[i], fresh_.move.size, seed_of(i));
+            } else {
+                ours.add(buffers_[i], fresh_.move.size);
             }
         }
-        return answer.value == HG_SUCCESS;
+        return ours == answer.digest ? nullptr : "the server read other bytes than are there";
+    }
+    std::uint8_t seed_of(std::size_t buffer) const noexcept {
+        return static_cast<std::uint8_t>(fresh_.move.seed + buffer);
     }
 
     const Options& options_;
@@ -113,7 +128,11 @@ class BulkSlot final : public Slot {
     Pages pages_;
     std::vector<void*> buffers_;
     std::vector<hg_size_t> sizes_;
-    hg_bulk_t bulk_ = HG_BULK_NULL;
+    // Freed, too, when the server refuses and this is never made.
+    struct Description {
+        hg_bulk_t value = HG_BULK_NULL;
+        ~Description() { HG_Bulk_free(value); }
+    } bulk_;
     hg_handle_t handle_ = HG_HANDLE_NULL;
     BulkMoveFresh fresh_;
     std::uint64_t wrong_ = 0;
@@ -123,7 +142,8 @@ class BulkClient final : public HgClient {
  public:
     BulkClient(const Options& options, const std::vector<std::string>& addresses, unsigned index)
         : HgClient(options, addresses, index) {
-        need_memory(options.max_size * options.buffers * options.handles * side_.lanes().size(),
+        need_memory({options.max_size, options.buffers, options.handles, side_.lanes().size(),
+                     options.clients},
                     "buffers");
         for (std::size_t i = 0; i < side_.lanes().size(); ++i) {
             for (unsigned x = 0; x < options.handles; ++x) {

@@ -60,17 +60,20 @@ int run(Options o) {
     } else {
         addresses = read_hostfile(o.hostfile);
     }
+    check_cpus(o.cpus);
+    check_cpus(o.server_cpus);
     pin(o.cpus, 0);
     Report report(o, Measure::rate);
     report.note(fmt::format("Each loop opens a class, and calls on {} handle{}", o.handles,
                             o.handles == 1 ? "" : "s"));
     Result result;
-    const std::uint64_t end = now_ns() + static_cast<std::uint64_t>(o.seconds * 1e9);
+    const std::uint64_t start = now_ns();
+    const std::uint64_t end = start + static_cast<std::uint64_t>(o.seconds * 1e9);
     for (std::uint64_t i = 0; o.loops != 0 ? i < o.loops : now_ns() < end; ++i) {
         once(o, addresses, result);
         report.progress(0, o.loops != 0
                                ? static_cast<double>(i) / static_cast<double>(o.loops)
-                               : 1 - static_cast<double>(end - now_ns()) / (o.seconds * 1e9));
+                               : static_cast<double>(now_ns() - start) / (o.seconds * 1e9));
     }
     report.row(0, result, 1);
     HgSide last(o, false, {}, nullptr);
@@ -93,14 +96,12 @@ int main(int argc, char** argv) {
                     {.description = "Time of the first RPC to a server, connection set-up included",
                      .sizes = false,
                      .rpc = true});
-    try {
+    return perf::guarded(options, [&options] {
         if (options.clients > 1 || options.self_send) {
             throw perf::Failure(
                 "no --clients and no -S here: a process that has not talked to the server yet is "
                 "what counts");
         }
         return perf::run(options);
-    } catch (const perf::Failure& failure) {
-        return perf::report_failure(options, failure.what());
-    }
+    });
 }

@@ -36,7 +36,7 @@ hg_return_t proc_bytes(hg_proc_t proc, void* data) {
 hg_return_t proc_status(hg_proc_t proc, void* data) {
     auto* s = static_cast<Status*>(data);
     return all([&] { return hg_proc_uint32_t(proc, &s->contexts); },
-               [&] { return hg_proc_uint64_t(proc, &s->wrong); },
+               [&] { return hg_proc_uint64_t(proc, &s->bad); },
                [&] { return hg_proc_uint64_t(proc, &s->cpu_ns); });
 }
 
@@ -54,6 +54,7 @@ hg_return_t proc_bulk_move(hg_proc_t proc, void* data) {
                [&] { return hg_proc_uint64_t(proc, &m->size); },
                [&] { return hg_proc_uint32_t(proc, &m->buffers); },
                [&] { return hg_proc_uint8_t(proc, &m->push); },
+               [&] { return hg_proc_uint8_t(proc, &m->verify); },
                [&] { return hg_proc_uint8_t(proc, &m->seed); });
 }
 
@@ -63,6 +64,18 @@ hg_return_t proc_bulk_move_fresh(hg_proc_t proc, void* data) {
                [&] { return hg_proc_hg_bulk_t(proc, &m->bulk); });
 }
 
+hg_return_t proc_bulk_moved(hg_proc_t proc, void* data) {
+    auto* m = static_cast<BulkMoved*>(data);
+    return all([&] { return hg_proc_uint64_t(proc, &m->code); },
+               [&] { return proc_digest(proc, &m->digest); });
+}
+
+hg_return_t proc_digest(hg_proc_t proc, void* data) {
+    auto* d = static_cast<Digest*>(data);
+    return all([&] { return hg_proc_uint64_t(proc, &d->size); },
+               [&] { return hg_proc_uint64_t(proc, &d->sum); });
+}
+
 hg_return_t proc_number(hg_proc_t proc, void* data) {
     return hg_proc_uint64_t(proc, &static_cast<Number*>(data)->value);
 }
@@ -70,16 +83,18 @@ hg_return_t proc_number(hg_proc_t proc, void* data) {
 Rpcs register_rpcs(hg_class_t* c, const Handlers& h) {
     Rpcs r;
     r.rate = HG_Register_name(c, "perf_rate", proc_bytes, nullptr, h.rate);
+    r.digest = HG_Register_name(c, "perf_digest", proc_bytes, proc_digest, h.digest);
     r.echo = HG_Register_name(c, "perf_echo", proc_bytes, proc_bytes, h.echo);
     r.status = HG_Register_name(c, "perf_status", nullptr, proc_status, h.status);
     r.bulk_open = HG_Register_name(c, "perf_bulk_open", proc_bulk_open, proc_number, h.bulk_open);
     r.bulk_close = HG_Register_name(c, "perf_bulk_close", proc_number, nullptr, h.bulk_close);
-    r.bulk_move = HG_Register_name(c, "perf_bulk_move", proc_bulk_move, proc_number, h.bulk_move);
+    r.bulk_move =
+        HG_Register_name(c, "perf_bulk_move", proc_bulk_move, proc_bulk_moved, h.bulk_move);
     r.bulk_move_fresh = HG_Register_name(c, "perf_bulk_move_fresh", proc_bulk_move_fresh,
-                                         proc_number, h.bulk_move_fresh);
+                                         proc_bulk_moved, h.bulk_move_fresh);
     r.done = HG_Register_name(c, "perf_done", nullptr, nullptr, h.done);
-    for (const hg_id_t id : {r.rate, r.echo, r.status, r.bulk_open, r.bulk_close, r.bulk_move,
-                             r.bulk_move_fresh, r.done}) {
+    for (const hg_id_t id : {r.rate, r.digest, r.echo, r.status, r.bulk_open, r.bulk_close,
+                             r.bulk_move, r.bulk_move_fresh, r.done}) {
         if (id == 0) {
             throw Failure("cannot register an RPC");
         }

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "pattern.hpp"
+
 namespace perf {
 
 // Arguments of any size, as they are: their size is that of the payload.
@@ -21,7 +23,7 @@ struct Bytes {
 // What a server says about itself.
 struct Status {
     std::uint32_t contexts = 0;
-    std::uint64_t wrong = 0;   // bytes that were not what they should have been
+    std::uint64_t bad = 0;     // requests that it could not read
     std::uint64_t cpu_ns = 0;  // processor time so far
 };
 
@@ -40,7 +42,15 @@ struct BulkMove {
     std::uint64_t size = 0;
     std::uint32_t buffers = 0;
     std::uint8_t push = 0;  // the server writes the client's memory
-    std::uint8_t seed = 0;  // of the pattern, when it is checked
+    // What was moved is looked at: the server writes that pattern, or answers what it read.
+    std::uint8_t verify = 0;
+    std::uint8_t seed = 0;
+};
+
+// How that ended.
+struct BulkMoved {
+    std::uint64_t code = 0;  // an hg_return_t
+    Digest digest;           // of what was pulled, all buffers, if it is to be looked at
 };
 
 // The same with memory that was registered for this one operation.
@@ -58,23 +68,27 @@ hg_return_t proc_status(hg_proc_t proc, void* data);
 hg_return_t proc_bulk_open(hg_proc_t proc, void* data);
 hg_return_t proc_bulk_move(hg_proc_t proc, void* data);
 hg_return_t proc_bulk_move_fresh(hg_proc_t proc, void* data);
+hg_return_t proc_bulk_moved(hg_proc_t proc, void* data);
+hg_return_t proc_digest(hg_proc_t proc, void* data);
 hg_return_t proc_number(hg_proc_t proc, void* data);
 
 // Ids of a class.
 struct Rpcs {
     hg_id_t rate = 0;             // Bytes, no answer
+    hg_id_t digest = 0;           // Bytes, their Digest
     hg_id_t echo = 0;             // Bytes, the same back
     hg_id_t status = 0;           // nothing, Status
     hg_id_t bulk_open = 0;        // BulkOpen, Number
     hg_id_t bulk_close = 0;       // Number, nothing
-    hg_id_t bulk_move = 0;        // BulkMove, Number: the code with which it ended
-    hg_id_t bulk_move_fresh = 0;  // BulkMoveFresh, Number
+    hg_id_t bulk_move = 0;        // BulkMove, BulkMoved
+    hg_id_t bulk_move_fresh = 0;  // BulkMoveFresh, BulkMoved
     hg_id_t done = 0;             // nothing, nothing: the server may end
 };
 
 // What a server does on each; a client that serves nobody leaves them out.
 struct Handlers {
     hg_rpc_cb_t rate = nullptr;
+    hg_rpc_cb_t digest = nullptr;
     hg_rpc_cb_t echo = nullptr;
     hg_rpc_cb_t status = nullptr;
     hg_rpc_cb_t bulk_open = nullptr;

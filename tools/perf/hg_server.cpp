@@ -23,7 +23,8 @@ int main(int argc, char** argv) {
     const perf::Options options = perf::parse(
         "hg_perf_server", argc, argv,
         {.description = "Server of hg_rate, hg_bw and hg_first", .server = true, .rpc = true});
-    try {
+    return perf::guarded(options, [&options] {
+        perf::check_cpus(options.cpus);
         perf::Driving driving;
         driving.threads = options.threads;
         driving.busy = options.busy;
@@ -44,7 +45,5 @@ int main(int argc, char** argv) {
         service.clear();
         side.close();
         return 0;
-    } catch (const std::exception& failure) {
-        return perf::report_failure(options, failure.what());
-    }
+    });
 }

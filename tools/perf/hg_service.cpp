@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "hg_service.hpp"
 
+#include <fmt/format.h>
+
 #include <vector>
 
 #include "clock.hpp"
+#include "hg_side.hpp"
 #include "memory.hpp"
 #include "pattern.hpp"
 #include "tool.hpp"
@@ -46,6 +49,7 @@ void HgService::clear() {
 
 Handlers HgService::handlers() {
     return {.rate = on_rate,
+            .digest = on_digest,
             .echo = on_echo,
             .status = on_status,
             .bulk_open = on_bulk_open,
@@ -69,11 +73,9 @@ bool HgService::read(hg_handle_t handle, Bytes& bytes) {
     }
     bytes.data = buffer.data();
     if (HG_Get_input(handle, &bytes) != HG_SUCCESS) {
+        bad_.fetch_add(1);
+        bytes = {};
         return false;
-    }
-    if (options_.verify && bytes.size > 0) {
-        wrong_.fetch_add(
-            count_wrong(bytes.data, bytes.size, *static_cast<const std::uint8_t*>(bytes.data)));
     }
     return true;
 }
@@ -83,10 +85,20 @@ hg_return_t HgService::on_rate(hg_handle_t handle) {
     Bytes bytes;
     if (service.read(handle, bytes)) {
         HG_Free_input(handle, &bytes);
-    } else {
-        service.wrong_.fetch_add(1);
     }
     HG_Respond(handle, nullptr, nullptr, nullptr);
+    return HG_Destroy(handle);
+}
+
+hg_return_t HgService::on_digest(hg_handle_t handle) {
+    HgService& service = of(handle);
+    Bytes bytes;
+    Digest digest;
+    if (service.read(handle, bytes)) {
+        digest.add(bytes.data, bytes.size);
+        HG_Free_input(handle, &bytes);
+    }
+    HG_Respond(handle, nullptr, nullptr, &digest);
     return HG_Destroy(handle);
 }
 
@@ -94,10 +106,6 @@ hg_return_t HgService::on_echo(hg_handle_t handle) {
     HgService& service = of(handle);
     Bytes bytes;
     const bool good = service.read(handle, bytes);
-    if (!good) {
-        bytes = {};
-        service.wrong_.fetch_add(1);
-    }
     HG_Respond(handle, nullptr, nullptr, &bytes);
     if (good) {
         HG_Free_input(handle, &bytes);
@@ -109,7 +117,7 @@ hg_return_t HgService::on_status(hg_handle_t handle) {
     HgService& service = of(handle);
     Status status;
     status.contexts = service.options_.contexts;
-    status.wrong = service.wrong_.load();
+    status.bad = service.bad_.load();
     status.cpu_ns = cpu_ns();
     HG_Respond(handle, nullptr, nullptr, &status);
     return HG_Destroy(handle);
@@ -128,51 +136,58 @@ hg_return_t HgService::on_done(hg_handle_t handle) {
     return HG_Destroy(handle);
 }
 
-std::uint64_t HgService::open(hg_class_t* hg_class, const BulkOpen& wanted) {
+// Throws Failure: why not.
+std::unique_ptr<HgService::Session> HgService::make_session(hg_class_t* hg_class,
+                                                            const BulkOpen& wanted) {
     // A client's wishes: not more than the machine has.
     if (wanted.buffers == 0 || wanted.size == 0 || wanted.size > (1ULL << 40) / wanted.buffers ||
         HG_Bulk_get_size(wanted.bulk) < wanted.size * wanted.buffers) {
-        return 0;
+        throw Failure(fmt::format("a client has {} buffers of {} B, and described {} B",
+                                  wanted.buffers, wanted.size, HG_Bulk_get_size(wanted.bulk)));
     }
+    need_memory({wanted.size, wanted.buffers}, "a client's buffers");
     auto session = std::make_unique<Session>();
     session->service = this;
     session->size = wanted.size;
     const std::vector<hg_size_t> sizes(wanted.buffers, wanted.size);
     session->buffers.resize(wanted.buffers);
-    try {
-        need_memory(wanted.size * wanted.buffers, "a client's buffers");
-        if (wanted.library_memory == 0) {
-            session->pages = Pages(wanted.size * wanted.buffers);
-            for (std::size_t i = 0; i < wanted.buffers; ++i) {
-                session->buffers[i] = session->pages.data() + i * wanted.size;
-            }
+    if (wanted.library_memory == 0) {
+        session->pages = Pages(wanted.size * wanted.buffers);
+        for (std::size_t i = 0; i < wanted.buffers; ++i) {
+            session->buffers[i] = session->pages.data() + i * wanted.size;
         }
+    }
+    check_hg(HG_Bulk_create(hg_class, wanted.buffers,
+                            wanted.library_memory != 0 ? nullptr : session->buffers.data(),
+                            sizes.data(), HG_BULK_READWRITE, &session->local),
+             "cannot register memory for a client");
+    for (std::uint32_t i = 0; wanted.library_memory != 0 && i < wanted.buffers; ++i) {
+        hg_size_t got = 0;
+        std::uint32_t pieces = 0;
+        check_hg(HG_Bulk_access(session->local, i * wanted.size, wanted.size, HG_BULK_READWRITE, 1,
+                                &session->buffers[i], &got, &pieces),
+                 "cannot find the library's memory");
+        std::memset(session->buffers[i], 1, got);
+    }
+    check_hg(HG_Bulk_ref_incr(wanted.bulk), "cannot keep a client's description");
+    session->remote = wanted.bulk;
+    return session;
+}
+
+std::uint64_t HgService::open(hg_class_t* hg_class, const BulkOpen& wanted) {
+    try {
+        auto session = make_session(hg_class, wanted);
+        const std::lock_guard lock(mutex_);
+        if (next_ == kMaxSessions) {
+            throw Failure(fmt::format("no more than {} clients' handles in the life of a server",
+                                      kMaxSessions - 1));
+        }
+        sessions_[next_].store(session.release(), std::memory_order_release);
+        return next_++;
     } catch (const std::exception& e) {
         report_failure(options_, e.what());
         return 0;
     }
-    if (HG_Bulk_create(hg_class, wanted.buffers,
-                       wanted.library_memory != 0 ? nullptr : session->buffers.data(), sizes.data(),
-                       HG_BULK_READWRITE, &session->local) != HG_SUCCESS) {
-        return 0;
-    }
-    if (wanted.library_memory != 0) {
-        for (std::uint32_t i = 0; i < wanted.buffers; ++i) {
-            hg_size_t got = 0;
-            std::uint32_t pieces = 0;
-            HG_Bulk_access(session->local, i * wanted.size, wanted.size, HG_BULK_READWRITE, 1,
-                           &session->buffers[i], &got, &pieces);
-            std::memset(session->buffers[i], 1, got);
-        }
-    }
-    HG_Bulk_ref_incr(wanted.bulk);
-    session->remote = wanted.bulk;
-    const std::lock_guard lock(mutex_);
-    if (next_ == kMaxSessions) {
-        return 0;
-    }
-    sessions_[next_].store(session.release(), std::memory_order_release);
-    return next_++;
 }
 
 hg_return_t HgService::on_bulk_open(hg_handle_t handle) {
@@ -217,7 +232,7 @@ hg_return_t HgService::on_bulk_move_fresh(hg_handle_t handle) {
     if (HG_Get_input(handle, &fresh) != HG_SUCCESS) {
         return HG_Destroy(handle);
     }
-    const hg_bulk_t bulk = fresh.bulk;  // freeing the input takes it out of the structure
+    auto* const bulk = fresh.bulk;  // freeing the input takes it out of the structure
     HG_Bulk_ref_incr(bulk);
     HG_Free_input(handle, &fresh);
     return of(handle).move(handle, fresh.move, bulk);
@@ -230,7 +245,7 @@ hg_return_t HgService::move(hg_handle_t handle, const BulkMove& move, hg_bulk_t 
     if (session == nullptr || move.size > session->size || move.buffers > session->buffers.size() ||
         move.buffers == 0 || session->busy.exchange(true)) {
         HG_Bulk_free(fresh);
-        Number refused{HG_INVALID_ARG};
+        BulkMoved refused{HG_INVALID_ARG, {}};
         HG_Respond(handle, nullptr, nullptr, &refused);
         return HG_Destroy(handle);
     }
@@ -240,13 +255,13 @@ hg_return_t HgService::move(hg_handle_t handle, const BulkMove& move, hg_bulk_t 
     session->ret.store(HG_SUCCESS);
     // One more than there are, so that it is not over before all have been posted.
     session->pending.store(move.buffers + 1);
-    if (options_.verify && move.push != 0) {
+    if (move.verify != 0 && move.push != 0) {
         for (std::uint32_t i = 0; i < move.buffers; ++i) {
             fill_pattern(session->buffers[i], move.size, static_cast<std::uint8_t>(move.seed + i));
         }
     }
     const hg_info* info = HG_Get_info(handle);
-    const hg_bulk_t remote = fresh != HG_BULK_NULL ? fresh : session->remote;
+    auto* const remote = fresh != HG_BULK_NULL ? fresh : session->remote;
     for (std::uint32_t i = 0; i < move.buffers; ++i) {
         const hg_size_t at = i * session->size;
         const hg_return_t ret = HG_Bulk_transfer_id(info->context, on_moved, session,
@@ -276,14 +291,13 @@ hg_return_t HgService::on_moved(const hg_cb_info* info) {
 }
 
 void HgService::finish(Session& session) {
-    if (options_.verify && session.move.push == 0) {
+    BulkMoved answer{static_cast<std::uint64_t>(session.ret.load()), {}};
+    if (session.move.verify != 0 && session.move.push == 0) {
         for (std::uint32_t i = 0; i < session.move.buffers; ++i) {
-            wrong_.fetch_add(count_wrong(session.buffers[i], session.move.size,
-                                         static_cast<std::uint8_t>(session.move.seed + i)));
+            answer.digest.add(session.buffers[i], session.move.size);
         }
     }
-    Number answer{static_cast<std::uint64_t>(session.ret.load())};
-    const hg_handle_t handle = session.handle;
+    auto* const handle = session.handle;
     HG_Bulk_free(std::exchange(session.fresh, HG_BULK_NULL));
     session.busy.store(false);  // from here on the next operation may come
     HG_Respond(handle, nullptr, nullptr, &answer);

@@ -39,6 +39,7 @@ class HgService {
 
     static HgService& of(hg_handle_t handle);
     static hg_return_t on_rate(hg_handle_t handle);
+    static hg_return_t on_digest(hg_handle_t handle);
     static hg_return_t on_echo(hg_handle_t handle);
     static hg_return_t on_status(hg_handle_t handle);
     static hg_return_t on_bulk_open(hg_handle_t handle);
@@ -50,11 +51,12 @@ class HgService {
 
     bool read(hg_handle_t handle, Bytes& bytes);
     std::uint64_t open(hg_class_t* hg_class, const BulkOpen& wanted);
+    std::unique_ptr<Session> make_session(hg_class_t* hg_class, const BulkOpen& wanted);
     hg_return_t move(hg_handle_t handle, const BulkMove& move, hg_bulk_t fresh);
     void finish(Session& session);
 
     const Options& options_;
-    std::atomic<std::uint64_t> wrong_{0};
+    std::atomic<std::uint64_t> bad_{0};
     std::atomic<bool> stopped_{false};
     std::mutex mutex_;  // of changes to sessions_; the data path only reads
     std::array<std::atomic<Session*>, kMaxSessions> sessions_{};

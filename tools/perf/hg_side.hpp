@@ -16,6 +16,9 @@
 
 namespace perf {
 
+inline Outcome outcome_of(hg_return_t code) noexcept {
+    return code == HG_SUCCESS ? nullptr : HG_Error_to_string(code);
+}
 // Throws Failure with what the library says, unless `code` is HG_SUCCESS.
 void check_hg(hg_return_t code, const std::string& what);
 
@@ -53,7 +56,7 @@ class HgSide {
     const Lanes& lanes() const noexcept { return lanes_; }
     HgLane& lane(std::size_t i) const { return static_cast<HgLane&>(*lanes_[i]); }
     const std::vector<std::string>& notes() const noexcept { return notes_; }
-    // Asks each server once, by the first lane that leads there.
+    // Asks each server once, by the first lane that leads there. Throws Failure.
     std::vector<Status> status() const;
     void shut_down() const;
     // Throws Failure: something is in use that should not be.
@@ -88,6 +91,10 @@ class HgClient : public Client {
     const Options& options_;
     std::unique_ptr<HgService> self_;  // with -S; the classes have its handlers
     HgSide side_;
+
+ private:
+    std::uint64_t bad_requests() const;
+    std::uint64_t bad_before_;  // of other clients
 };
 
 }  // namespace perf

@@ -25,8 +25,13 @@ class Window {
         const std::string answer = lane.ask(NaRequest::open, &wanted, sizeof wanted);
         NaOpened opened;
         std::memcpy(&opened, answer.data(), std::min(answer.size(), sizeof opened));
-        if (opened.session == 0 || answer.size() < sizeof opened + opened.handle_bytes) {
+        if (answer.size() >= sizeof opened && opened.session == 0) {
             throw Failure("the server refuses so much memory (it says why)");
+        }
+        if (answer.size() < sizeof opened + opened.handle_bytes) {
+            throw Failure(
+                "a memory handle does not fit into the transport's messages; -Z makes "
+                "them larger");
         }
         session_ = opened.session;
         check_na(NA_Mem_handle_deserialize(lane.na_class, &remote_, answer.data() + sizeof opened,
@@ -75,27 +80,10 @@ class MoveSlot final : public Slot {
 
     void resize(std::uint64_t size) { size_ = size; }
 
-    // Gets what is there now and compares it with what was put last, or with what the server has
-    // there.
-    std::uint64_t wrong() {
-        if (put_) {
-            std::memset(window_.at(offset_), 0, size_);
-            bool done = false;
-            check_na(
-                window_.move(
-                    false, [](const na_cb_info* info) { *static_cast<bool*>(info->arg) = true; },
-                    &done, offset_, size_, op_),
-                "cannot read back");
-            while (!done) {
-                window_.lane().turn(100);
-            }
-            wrong_ += count_wrong(window_.at(offset_), size_, seed_);
-        }
-        return wrong_;
-    }
+    std::uint64_t wrong() const noexcept { return wrong_; }
 
  private:
-    bool start() override {
+    Outcome start() override {
         if (verify_) {
             if (put_) {
                 fill_pattern(window_.at(offset_), size_, ++seed_);
@@ -103,14 +91,34 @@ class MoveSlot final : public Slot {
                 std::memset(window_.at(offset_), 0, size_);
             }
         }
-        return window_.move(put_, on_moved, this, offset_, size_, op_) == NA_SUCCESS;
+        return outcome_of(window_.move(put_, on_moved, this, offset_, size_, op_));
     }
     static void on_moved(const na_cb_info* info) {
         auto* slot = static_cast<MoveSlot*>(info->arg);
-        if (slot->verify_ && !slot->put_ && info->ret == NA_SUCCESS) {
-            slot->wrong_ += slot->wrong_of_the_server();
+        Outcome outcome = outcome_of(info->ret);
+        if (outcome == nullptr && slot->verify_) {
+            if (slot->put_) {
+                outcome = slot->read_back();
+                if (outcome == nullptr) {
+                    return;
+                }
+            } else {
+                slot->wrong_ += slot->wrong_of_the_server();
+            }
         }
-        slot->finished(info->ret == NA_SUCCESS);
+        slot->finished(outcome);
+    }
+    // What was put is where it should be if it comes from there.
+    Outcome read_back() {
+        std::memset(window_.at(offset_), 0, size_);
+        return outcome_of(window_.move(false, on_read_back, this, offset_, size_, op_));
+    }
+    static void on_read_back(const na_cb_info* info) {
+        auto* slot = static_cast<MoveSlot*>(info->arg);
+        if (info->ret == NA_SUCCESS) {
+            slot->wrong_ += count_wrong(slot->window_.at(slot->offset_), slot->size_, slot->seed_);
+        }
+        slot->finished(outcome_of(info->ret));
     }
     // The server's memory is one pattern from its beginning.
     std::uint64_t wrong_of_the_server() const noexcept {
@@ -141,7 +149,7 @@ class BandwidthClient final : public NaClient {
                     unsigned index)
         : NaClient(options, addresses, index) {
         const std::size_t moves = std::size_t{options.buffers} * options.handles;
-        need_memory(options.max_size * moves * side_.lanes().size(), "buffers");
+        need_memory({options.max_size, moves, side_.lanes().size(), options.clients}, "buffers");
         for (std::size_t i = 0; i < side_.lanes().size(); ++i) {
             windows_.push_back(std::make_unique<Window>(side_.lane(i), options.max_size * moves));
             for (std::size_t n = 0; n < moves; ++n) {
@@ -150,14 +158,17 @@ class BandwidthClient final : public NaClient {
             }
         }
     }
+    // Slots use windows.
+    ~BandwidthClient() override {
+        for (const auto& lane : side_.lanes()) {
+            lane->slots.clear();
+        }
+    }
     void prepare(std::uint64_t size) override {
         each([size](MoveSlot& slot) { slot.resize(size); });
     }
     void check(std::uint64_t size) override {
-        if (!options_.verify) {
-            return;
-        }
-        each([size](MoveSlot& slot) {
+        each([size](const MoveSlot& slot) {
             if (const std::uint64_t n = slot.wrong(); n != 0) {
                 throw Failure(fmt::format("{} wrong bytes at {} B", n, size));
             }

@@ -13,7 +13,8 @@ class BounceSlot final : public Slot {
     BounceSlot(const Options& options, const NaLane& lane, unsigned number)
         : options_(options),
           lane_(lane),
-          tag_(NaTag::of(NaRequest::bounce, lane.id, number)),
+          tag_(NaTag::of(options.verify ? NaRequest::bounce_bytes : NaRequest::bounce, lane.id,
+                         number)),
           out_(lane.na_class, NaBuffer::Lane::unexpected, NA_SEND),
           in_(lane.na_class, NaBuffer::Lane::expected, NA_RECV) {}
 
@@ -24,26 +25,26 @@ class BounceSlot final : public Slot {
     std::uint64_t wrong() const noexcept { return wrong_; }
 
  private:
-    bool start() override {
+    Outcome start() override {
         if (options_.verify) {
             fill_pattern(out_.payload(), size_, ++seed_);
         }
         pending_ = 2;
-        good_ = true;
-        if (NA_Msg_recv_expected(lane_.na_class, lane_.context, on_received, this, in_.data,
-                                 in_.size, in_.plugin_data, lane_.target, lane_.target_context,
-                                 tag_, in_.op) != NA_SUCCESS) {
-            return false;
+        outcome_ = outcome_of(NA_Msg_recv_expected(
+            lane_.na_class, lane_.context, on_received, this, in_.data, in_.size, in_.plugin_data,
+            lane_.target, lane_.target_context, tag_, in_.op));
+        if (outcome_ != nullptr) {
+            return outcome_;
         }
-        if (NA_Msg_send_unexpected(lane_.na_class, lane_.context, on_sent, this, out_.data,
-                                   out_.header + size_, out_.plugin_data, lane_.target,
-                                   lane_.target_context, tag_, out_.op) != NA_SUCCESS) {
+        outcome_ = outcome_of(NA_Msg_send_unexpected(
+            lane_.na_class, lane_.context, on_sent, this, out_.data, out_.header + size_,
+            out_.plugin_data, lane_.target, lane_.target_context, tag_, out_.op));
+        if (outcome_ != nullptr) {
             // The receive ends the operation.
             pending_ = 1;
-            good_ = false;
-            return NA_Cancel(lane_.na_class, lane_.context, in_.op) == NA_SUCCESS;
+            return outcome_of(NA_Cancel(lane_.na_class, lane_.context, in_.op));
         }
-        return true;
+        return nullptr;
     }
 
     static void on_sent(const na_cb_info* info) {
@@ -51,22 +52,22 @@ class BounceSlot final : public Slot {
         if (info->ret != NA_SUCCESS) {
             NA_Cancel(slot->lane_.na_class, slot->lane_.context, slot->in_.op);
         }
-        slot->one_over(info->ret == NA_SUCCESS);
+        slot->one_over(outcome_of(info->ret));
     }
     static void on_received(const na_cb_info* info) {
         auto* slot = static_cast<BounceSlot*>(info->arg);
-        bool good = info->ret == NA_SUCCESS;
-        if (good && slot->options_.verify) {
+        if (info->ret == NA_SUCCESS && slot->options_.verify) {
             const std::size_t got = info->info.recv_expected.actual_buf_size - slot->in_.header;
             slot->wrong_ +=
                 got != slot->size_ ? 1U : count_wrong(slot->in_.payload(), got, slot->seed_);
         }
-        slot->one_over(good);
+        slot->one_over(outcome_of(info->ret));
     }
-    void one_over(bool good) {
-        good_ = good_ && good;
+    // What failed first is the cause; the other half is canceled then.
+    void one_over(Outcome outcome) {
+        outcome_ = outcome_ != nullptr ? outcome_ : outcome;
         if (--pending_ == 0) {
-            finished(good_);
+            finished(outcome_);
         }
     }
 
@@ -77,7 +78,7 @@ class BounceSlot final : public Slot {
     NaBuffer in_;
     std::size_t size_ = 0;
     unsigned pending_ = 0;
-    bool good_ = true;
+    Outcome outcome_ = nullptr;
     std::uint8_t seed_ = 0;
     std::uint64_t wrong_ = 0;
 };

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "na_service.hpp"
+
 namespace perf {
 namespace {
 
@@ -129,7 +131,8 @@ NaSide::NaSide(const Options& o, bool server, unsigned rank) : contexts_(o.conte
                              : static_cast<na_traffic_class>(name - std::begin(names));
     const std::string text = o.info_string(server);
     for (unsigned c = 0; c < o.classes; ++c) {
-        na_class_t* na_class = NA_Initialize_opt2(text.c_str(), server, NA_VERSION(5, 0), &info);
+        na_class_t* na_class =
+            NA_Initialize_opt2(text.c_str(), server || o.self_send, NA_VERSION(5, 0), &info);
         if (na_class == nullptr) {
             throw Failure(fmt::format("cannot open \"{}\" (hg_info lists what is here)", text));
         }
@@ -154,6 +157,11 @@ NaSide::~NaSide() = default;
 void NaSide::connect(const std::vector<std::string>& addresses) {
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
         NaLane& na = lane(i);
+        if (addresses.empty()) {
+            check_na(NA_Addr_self(na.na_class, &na.target), "no address of one's own");
+            na.target_context = na.id;
+            continue;
+        }
         const std::string& name = addresses[i / contexts_ % addresses.size()];
         check_na(NA_Addr_lookup(na.na_class, name.c_str(), &na.target), name + " is no address");
         const std::string answer = na.ask(NaRequest::contexts, nullptr, 0);
@@ -195,11 +203,25 @@ void NaSide::close() {
 NaClient::NaClient(const Options& options, const std::vector<std::string>& addresses,
                    unsigned index)
     : options_(options), side_(options, false, index) {
+    if (options.self_send) {
+        self_ = std::make_unique<NaService>(options, side_.lanes());
+    }
     side_.connect(addresses);
 }
 
+NaClient::~NaClient() = default;
+
 void NaClient::shut_down() {
-    side_.lane(0).ask(NaRequest::done, nullptr, 0);
+    if (!self_) {
+        side_.lane(0).ask(NaRequest::done, nullptr, 0);
+    }
+}
+
+void NaClient::close() {
+    if (self_) {
+        self_->close();
+    }
+    side_.close();
 }
 
 }  // namespace perf

@@ -22,15 +22,19 @@
 
 namespace perf {
 
+inline Outcome outcome_of(na_return_t code) noexcept {
+    return code == NA_SUCCESS ? nullptr : NA_Error_to_string(code);
+}
 // Throws Failure with what the library says, unless `code` is NA_SUCCESS.
 void check_na(na_return_t code, const std::string& what);
 
 enum class NaRequest : std::uint32_t {
-    contexts,  // how many contexts the server has
-    bounce,    // the same number of bytes back
-    open,      // memory to put to and get from
-    close,     // no longer
-    done       // the server may end
+    contexts,      // how many contexts the server has
+    bounce,        // the same number of bytes back
+    bounce_bytes,  // the same bytes back
+    open,          // memory to put to and get from
+    close,         // no longer
+    done           // the server may end
 };
 
 // Bits of a tag: what is asked, the context that asks, which of its operations it is.
@@ -95,11 +99,13 @@ class NaLane final : public Lane {
 
 class NaSide {
  public:
+    // Listens as a server, and with -S.
     NaSide(const Options& options, bool server, unsigned rank = 0);
     NaSide(const NaSide&) = delete;
     NaSide& operator=(const NaSide&) = delete;
     ~NaSide();
 
+    // Without addresses: to itself, each context to itself.
     void connect(const std::vector<std::string>& addresses);
     std::vector<std::string> addresses() const;
     const Lanes& lanes() const noexcept { return lanes_; }
@@ -112,17 +118,21 @@ class NaSide {
     Lanes lanes_;
 };
 
+class NaService;
+
 class NaClient : public Client {
  public:
     NaClient(const Options& options, const std::vector<std::string>& addresses, unsigned index);
+    ~NaClient() override;
     const Lanes& lanes() const override { return side_.lanes(); }
     std::vector<std::string> notes() const override { return {}; }
     void shut_down() override;
-    void close() override { side_.close(); }
+    void close() override;
 
  protected:
     const Options& options_;
     NaSide side_;
+    std::unique_ptr<NaService> self_;  // with -S
 };
 
 }  // namespace perf

@@ -5,14 +5,25 @@
 
 #include <CLI/CLI.hpp>
 #include <bit>
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <map>
 
 namespace perf {
+namespace {
+
+constexpr double kLeastSeconds = 1e-3;
+constexpr double kMostSeconds = 1e7;
+
+}  // namespace
+
+std::string Options::protocol_name() const {
+    return comm.empty() ? protocol : (comm == "sm" ? "na" : comm) + "+" + protocol;
+}
 
 std::string Options::info_string(bool server) const {
-    std::string info = comm.empty() ? protocol : (comm == "sm" ? "na" : comm) + "+" + protocol;
+    std::string info = protocol_name();
     if (domain.empty() && hostname.empty() && (port == 0 || !server)) {
         return info;
     }
@@ -53,7 +64,6 @@ std::vector<std::string> Options::server_arguments() const {
     add("-i", post_init != 0 ? std::to_string(post_init) : "");
     flag("-b", busy);
     flag("-m", auto_sm);
-    flag("-v", verify);
     flag("-V", verbose);
     flag("-U", no_multi_recv);
     flag("--in-place", in_place);
@@ -64,6 +74,25 @@ std::vector<std::string> Options::server_arguments() const {
 }
 
 namespace {
+
+// CLI11 takes "-1" for a large number, and what is not a number at all for one in its range.
+const auto kNotNegative = CLI::Validator(
+    [](std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); },
+    "");
+
+CLI::Validator seconds_from(double least) {
+    return CLI::Validator(
+        [least](std::string& text) {
+            char* end = nullptr;
+            const double value = std::strtod(text.c_str(), &end);
+            const bool good = end != text.c_str() && *end == '\0' && std::isfinite(value) &&
+                              value >= least && value <= kMostSeconds;
+            return good ? std::string()
+                        : fmt::format("{} is not a time between {} and {:.0f} s", text, least,
+                                      kMostSeconds);
+        },
+        "");
+}
 
 void add_place(CLI::App& app, Options& o, const Shape& shape) {
     app.add_option("-c,--comm", o.comm,
@@ -110,14 +139,20 @@ void add_way(CLI::App& app, Options& o, const Shape& shape) {
     app.add_option("-t,--threads", o.threads, "threads that drive the contexts")
         ->check(CLI::Range(1, 256))
         ->capture_default_str();
-    app.add_option("-Z,--msg-size", o.message_size, "largest message")->transform(size);
+    app.add_option("-Z,--msg-size,--msg_size", o.message_size, "largest message")
+        ->transform(size)
+        ->check(kNotNegative);
     app.add_option("--cpus", o.cpus,
                    "processors of the threads (with --clients: of the clients), in turn")
         ->delimiter(',');
-    app.add_flag("-v,--verify", o.verify, "check what arrives, byte by byte");
+    app.add_flag("-v,--verify", o.verify,
+                 shape.server ? "accepted: a client says what is to be checked"
+                              : "check every byte that arrives, on whichever side");
     app.add_flag("-U,--no-multi-recv", o.no_multi_recv, "one receive per message");
-    app.add_option("-u,--multi-recv-ops", o.multi_recv_ops, "multi-receive buffers");
-    app.add_option("-i,--post-init", o.post_init, "receives that are posted at once");
+    app.add_option("-u,--mrecv-ops,--multi-recv-ops", o.multi_recv_ops, "multi-receive buffers")
+        ->check(kNotNegative);
+    app.add_option("-i,--post-init", o.post_init, "receives that are posted at once")
+        ->check(kNotNegative);
     app.add_flag("-V,--verbose", o.verbose, "say more");
     if (shape.rpc && (shape.server || shape.sizes)) {
         app.add_flag("--in-place", o.in_place,
@@ -127,12 +162,13 @@ void add_way(CLI::App& app, Options& o, const Shape& shape) {
         return;
     }
     app.add_option("-l,--loop", o.loops,
-                   "operations per handle and size; default: as many as fit into --seconds");
+                   "operations per handle and size; default: as many as fit into --seconds")
+        ->check(kNotNegative);
     app.add_option("--seconds", o.seconds, "time per size without -l")
-        ->check(CLI::PositiveNumber)
+        ->check(seconds_from(kLeastSeconds))
         ->capture_default_str();
     app.add_option("-x,--handle", o.handles, "operations in flight per context")
-        ->check(CLI::Range(1, 65536))
+        ->check(CLI::Range(1, 65535))
         ->capture_default_str();
     app.add_option("--clients", o.clients, "client processes")
         ->check(CLI::Range(1, 1024))
@@ -152,9 +188,11 @@ void add_way(CLI::App& app, Options& o, const Shape& shape) {
         app.add_option("-y,--buf_size_min,--min-size", o.min_size,
                        "smallest size (k, m, g may follow)")
             ->transform(size)
+            ->check(kNotNegative)
             ->capture_default_str();
         app.add_option("-z,--buf_size_max,--max-size", o.max_size, "largest size")
             ->transform(size)
+            ->check(kNotNegative)
             ->capture_default_str();
     }
     if (shape.buffers) {
@@ -176,8 +214,32 @@ void add_output(CLI::App& app, Options& o) {
     app.add_option("--format", o.format, "text, csv or json")
         ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case));
     app.add_option("-o,--output", o.output, "file for the results instead of the standard output");
-    app.add_flag("-M,--mbps,--millionbps", o.megabytes,
+    app.add_flag("-M,--millionbps,--mbps", o.megabytes,
                  "bandwidth in 10^6 B/s instead of 2^20 B/s");
+}
+
+// What Mercury's tools take besides, each on all of them: a script that uses the same options for
+// each tool goes on working.
+void add_without_effect(CLI::App& app, std::vector<const CLI::Option*>& added) {
+    static const struct {
+        const char* name;
+        const char* names;
+        bool value;
+    } kinds[] = {
+        {"-S", "-S,--self_send", false},     {"-s", "-s,--mpi_static", false},
+        {"-l", "-l,--loop", true},           {"-y", "-y,--buf_size_min", true},
+        {"-z", "-z,--buf_size_max", true},   {"-w", "-w,--buf_count", true},
+        {"-x", "-x,--handle", true},         {"-m", "-m,--memory", false},
+        {"-B", "-B,--bidirectional", false}, {"-R", "-R,--force-register", false},
+        {"-M", "-M,--millionbps", false},    {"-N", "-N,--no-shutdown", false},
+    };
+    for (const auto& kind : kinds) {
+        if (app.get_option_no_throw(kind.name) == nullptr) {
+            // Without a group it is not in the help.
+            added.push_back(
+                (kind.value ? app.add_option(kind.names) : app.add_flag(kind.names))->group(""));
+        }
+    }
 }
 
 [[noreturn]] void refuse(const CLI::App& app, const std::string& why) {
@@ -206,13 +268,18 @@ Options parse(const char* tool, int argc, char** argv, const Shape& shape) {
     if (!shape.server) {
         add_output(app, o);
     }
+    std::vector<const CLI::Option*> without_effect;
+    add_without_effect(app, without_effect);
     if (o.tool == "hg_rate") {
         app.add_flag("--echo", o.echo, "the answer brings the arguments back");
         app.add_option(
-            "--idle", o.idle_seconds,
-            "afterwards, measure the processor time of both sides while nothing happens");
+               "--idle", o.idle_seconds,
+               "afterwards, measure for so many seconds the processor time of both sides while "
+               "nothing happens")
+            ->check(seconds_from(0));
         app.add_option("--idle-peers", o.idle_peers,
-                       "that many further peers are connected and do nothing");
+                       "that many further peers are connected and do nothing")
+            ->check(kNotNegative);
     }
     try {
         app.parse(argc, argv);
@@ -225,6 +292,24 @@ Options parse(const char* tool, int argc, char** argv, const Shape& shape) {
     }
     if (o.self_send && (o.launch || o.clients > 1)) {
         refuse(app, "-S is for one process: no --launch, no --clients");
+    }
+    if (!o.server_cpus.empty() && !o.launch) {
+        refuse(app,
+               "--server-cpus is for the server that --launch starts; another has its own "
+               "--cpus");
+    }
+    if (o.operation == "args" && (o.force_register || o.library_memory)) {
+        refuse(app, "arguments are no registered memory: no -R, no --library-memory with args");
+    }
+    if (const CLI::Option* buffers = app.get_option_no_throw("-w");
+        o.operation == "args" && buffers->count() > 0) {
+        without_effect.push_back(buffers);
+    }
+    for (const CLI::Option* option : without_effect) {
+        if (option->count() > 0) {
+            fmt::print(stderr, "{}: {} has no effect here\n", tool,
+                       "-" + option->get_snames().front());
+        }
     }
     return o;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The command line of the tools. Letters and meanings are those of Mercury's tools of the same
-// names; what has a long name only is ours.
+// names, which all take the same ones: where a tool has no use for one it says so, and goes on.
+// What has a long name only is ours.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@ namespace perf {
 
 enum class Format { text, csv, json };
 
+// By what they mean, not by their size. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding)
 struct Options {
     std::string tool;
     // Where.
@@ -64,6 +66,7 @@ struct Options {
 
     // "[class+]protocol[://[domain/]host[:port]]"; the port is the server's only.
     std::string info_string(bool server) const;
+    std::string protocol_name() const;  // "[class+]protocol"
     // Arguments for a server that goes with these options.
     std::vector<std::string> server_arguments() const;
     std::uint64_t size_after(std::uint64_t size) const noexcept { return size == 0 ? 1 : size * 2; }

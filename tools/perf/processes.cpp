@@ -56,9 +56,9 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 }  // namespace
 
-void pin(const std::vector<int>& cpus, std::size_t index) {
+bool try_pin(const std::vector<int>& cpus, std::size_t index) noexcept {
     if (cpus.empty()) {
-        return;
+        return true;
     }
     const int cpu = cpus[index % cpus.size()];
     cpu_set_t set;
@@ -66,9 +66,25 @@ void pin(const std::vector<int>& cpus, std::size_t index) {
     if (cpu >= 0 && cpu < CPU_SETSIZE) {
         CPU_SET(static_cast<std::size_t>(cpu), &set);
     }
-    if (sched_setaffinity(0, sizeof set, &set) != 0) {
-        throw Failure(fmt::format("cannot run on processor {}: {}", cpu, reason()));
+    return sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
+void pin(const std::vector<int>& cpus, std::size_t index) {
+    if (!try_pin(cpus, index)) {
+        throw Failure(fmt::format("cannot run on processor {}: {} (nproc says how many there are)",
+                                  cpus[index % cpus.size()], reason()));
     }
+}
+
+void check_cpus(const std::vector<int>& cpus) {
+    cpu_set_t before;
+    if (sched_getaffinity(0, sizeof before, &before) != 0) {
+        throw Failure("cannot tell which processors may be used: " + reason());
+    }
+    for (std::size_t i = 0; i < cpus.size(); ++i) {
+        pin(cpus, i);
+    }
+    sched_setaffinity(0, sizeof before, &before);
 }
 
 void write_hostfile(const std::string& path, const std::vector<std::string>& addresses) {

@@ -24,6 +24,10 @@ struct Failure : std::runtime_error {
 // Binds the calling thread to cpus[index % size]; an empty list leaves it alone. Throws Failure: no
 // such processor.
 void pin(const std::vector<int>& cpus, std::size_t index);
+// The same; where there is no such processor, the thread stays where it is.
+bool try_pin(const std::vector<int>& cpus, std::size_t index) noexcept;
+// Throws Failure: one of them cannot be used. The calling thread stays where it is.
+void check_cpus(const std::vector<int>& cpus);
 
 // The addresses of a server: written whole or not at all; read as they are.
 void write_hostfile(const std::string& path, const std::vector<std::string>& addresses);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "processes.hpp"
 
@@ -23,17 +24,23 @@ Report::Report(const Options& options, Measure measure)
     if (!options.output.empty()) {
         out_ = std::fopen(options.output.c_str(), "w");
         if (out_ == nullptr) {
-            throw Failure(fmt::format("cannot write {}: {}", options.output, std::strerror(errno)));
+            cannot_write();
         }
     }
     body_ = std::make_unique<Body>();
     utsname system{};
     uname(&system);
     body_->json = {{"tool", options.tool},
-                   {"protocol", options.comm.empty() ? options.protocol
-                                                     : options.comm + "+" + options.protocol},
+                   {"protocol", options.protocol_name()},
                    {"operation", options.operation},
                    {"busy", options.busy},
+                   {"echo", options.echo},
+                   {"in_place", options.in_place},
+                   {"library_memory", options.library_memory},
+                   {"force_register", options.force_register},
+                   {"self_send", options.self_send},
+                   {"message_size", options.message_size},
+                   {"idle_peers", options.idle_peers},
                    {"handles", options.handles},
                    {"clients", options.clients},
                    {"classes", options.classes},
@@ -50,8 +57,20 @@ Report::Report(const Options& options, Measure measure)
 }
 
 Report::~Report() {
-    if (out_ != stdout) {
+    if (out_ != stdout && out_ != nullptr) {
         std::fclose(out_);
+    }
+}
+
+void Report::cannot_write() const {
+    throw Failure(fmt::format("cannot write the results to {}: {}",
+                              options_.output.empty() ? "the standard output" : options_.output,
+                              std::strerror(errno)));
+}
+
+void Report::write(const std::string& text) {
+    if (std::fwrite(text.data(), 1, text.size(), out_) != text.size() || std::fflush(out_) != 0) {
+        cannot_write();
     }
 }
 
@@ -63,8 +82,7 @@ double Report::bandwidth(std::uint64_t size, double ns) const noexcept {
 void Report::note(const std::string& text) {
     body_->json["notes"].push_back(text);
     if (options_.format == Format::text) {
-        fmt::print(out_, "# {}\n", text);
-        std::fflush(out_);
+        write(fmt::format("# {}\n", text));
     }
 }
 
@@ -79,11 +97,11 @@ void Report::title() {
         time = "Round trip (us)";
     }
     if (options_.format == Format::csv) {
-        fmt::print(out_, "size,operations,\"{}\",\"{}\",median_us,p50_us,p99_us,p99_9_us\n", main,
-                   time);
+        write(fmt::format("size,operations,\"{}\",\"{}\",median_us,p50_us,p99_us,p99_9_us\n", main,
+                          time));
     } else {
-        fmt::print(out_, "# {:<10}{:>20}{:>18}{:>12}{:>11}{:>11}{:>11}\n", "Size", main, time,
-                   "median", "p50", "p99", "p99.9");
+        write(fmt::format("# {:<10}{:>20}{:>18}{:>12}{:>11}{:>11}{:>11}\n", "Size", main, time,
+                          "median", "p50", "p99", "p99.9"));
     }
 }
 
@@ -122,24 +140,20 @@ void Report::row(std::uint64_t size, const Result& result, std::uint64_t transfe
         title();
     }
     if (options_.format == Format::csv) {
-        fmt::print(out_, "{},{},{:.3f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f}\n", size,
-                   result.operations, main, mean / 1e3, median / 1e3, p50, p99, p999);
+        write(fmt::format("{},{},{:.3f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f}\n", size,
+                          result.operations, main, mean / 1e3, median / 1e3, p50, p99, p999));
     } else {
-        fmt::print(out_, "{:<12}{:>20.{}f}{:>18.3f}{:>12.3f}{:>11.3f}{:>11.3f}{:>11.3f}\n", size,
-                   main, measure_ == Measure::rate ? 0 : 2, mean / 1e3, median / 1e3, p50, p99,
-                   p999);
+        write(fmt::format("{:<12}{:>20.{}f}{:>18.3f}{:>12.3f}{:>11.3f}{:>11.3f}{:>11.3f}\n", size,
+                          main, measure_ == Measure::rate ? 0 : 2, mean / 1e3, median / 1e3, p50,
+                          p99, p999));
     }
-    std::fflush(out_);
 }
 
 void Report::figure(const std::string& name, double value, const std::string& unit) {
     body_->json["figures"][name] = {{"value", value}, {"unit", unit}};
-    if (options_.format == Format::text) {
-        fmt::print(out_, "# {}: {:.4g} {}\n", name, value, unit);
-    } else if (options_.format == Format::csv) {
-        fmt::print(out_, "# {},{},{}\n", name, value, unit);
+    if (options_.format != Format::json) {  // in CSV a comment: it is no row of that table
+        write(fmt::format("# {}: {:.4g} {}\n", name, value, unit));
     }
-    std::fflush(out_);
 }
 
 void Report::progress(std::uint64_t size, double share) {
@@ -156,10 +170,11 @@ void Report::progress(std::uint64_t size, double share) {
 
 void Report::finish() {
     if (options_.format == Format::json) {
-        fmt::print(out_, "{}\n", body_->json.dump(2));
+        write(body_->json.dump(2) + "\n");
     }
-    if (std::fflush(out_) != 0) {
-        throw Failure(std::string("cannot write the results: ") + std::strerror(errno));
+    // Some file systems say only then that there was no room.
+    if (out_ != stdout && std::fclose(std::exchange(out_, nullptr)) != 0) {
+        cannot_write();
     }
 }
 

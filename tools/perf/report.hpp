@@ -20,9 +20,9 @@ enum class Measure {
     one_way     // half of a round trip
 };
 
+// Each function but progress() throws Failure when the output cannot be written.
 class Report {
  public:
-    // Throws Failure: the output cannot be written.
     Report(const Options& options, Measure measure);
     Report(const Report&) = delete;
     Report& operator=(const Report&) = delete;
@@ -36,7 +36,7 @@ class Report {
     void figure(const std::string& name, double value, const std::string& unit);
     // A line that shows how far a run is, on a terminal only; negative: it goes away.
     void progress(std::uint64_t size, double share);
-    // Writes what has not been written yet. To be called once, when all is well.
+    // Writes what has not been written yet, and closes. To be called once, when all is well.
     void finish();
 
  private:
@@ -44,6 +44,9 @@ class Report {
 
     double bandwidth(std::uint64_t size, double ns_per_transfer) const noexcept;
     void title();
+    // At once, so that who waits sees it.
+    void write(const std::string& text);
+    [[noreturn]] void cannot_write() const;
 
     const Options& options_;
     Measure measure_;

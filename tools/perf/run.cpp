@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@ constexpr unsigned kTimeoutMs = 100;
 // A server that nothing comes to: it is stopped by a message, or by a signal, which may be late.
 constexpr unsigned kServerTimeoutMs = 1000;
 constexpr std::uint64_t kShowEveryNs = 100'000'000;
+constexpr std::uint64_t kStalledNs = 10'000'000'000;
 
 // The lanes that a thread drives. With fewer lanes than threads several threads share one.
 std::vector<Lane*> lanes_of(const Lanes& lanes, unsigned thread, unsigned threads) {
@@ -57,7 +59,7 @@ void on_threads(const Driving& driving, Function&& function) {
     std::vector<std::thread> others;
     for (unsigned i = 1; i < driving.threads; ++i) {
         others.emplace_back([&driving, &function, i] {
-            pin(driving.cpus, i);
+            try_pin(driving.cpus, i);  // check_cpus() has been there
             function(i);
         });
     }
@@ -80,9 +82,25 @@ struct Run::Blocks {
     std::uint64_t last_ns;
     std::uint64_t last_done = 0;
     std::uint64_t shown_ns = 0;
+    std::uint64_t moved_ns = start_ns;  // when something had ended since the last look
+    std::uint64_t moved_done = 0;
+    bool complained = false;
 
     void tick(Run& run);
+    void complain_if_stalled(std::uint64_t now, std::uint64_t done);
 };
+
+// A server that is stopped, or works on something else, is no failure; who waits should know.
+void Run::Blocks::complain_if_stalled(std::uint64_t now, std::uint64_t done) {
+    if (done != moved_done) {
+        moved_done = done;
+        moved_ns = now;
+    } else if (now - moved_ns >= kStalledNs && !complained) {
+        complained = true;
+        fmt::print(stderr, "nothing has ended for {} s: does the server still run?\n",
+                   kStalledNs / 1'000'000'000);
+    }
+}
 
 void Run::Blocks::tick(Run& run) {
     const std::uint64_t now = now_ns();
@@ -98,6 +116,7 @@ void Run::Blocks::tick(Run& run) {
             done += slot->done_.load(std::memory_order_relaxed);
         }
     }
+    complain_if_stalled(now, done);
     // Those in flight together may end together: a block has several rounds of them.
     if (done - last_done >= 4 * slots) {
         result.add_block(static_cast<double>(now - last_ns) /
@@ -111,6 +130,12 @@ void Run::Blocks::tick(Run& run) {
                                                                static_cast<double>(slots))
                                 : static_cast<double>(now - start_ns) / (limits.seconds * 1e9));
     }
+}
+
+void Run::fail(Outcome why) noexcept {
+    Outcome none = nullptr;
+    why_.compare_exchange_strong(none, why);
+    stop_.store(true);
 }
 
 void Run::slot_over() noexcept {
@@ -154,7 +179,7 @@ Result Run::measure(const Limits& limits, const std::function<void(double)>& sho
         return result;
     }
     stop_.store(false);
-    failed_.store(false);
+    why_.store(nullptr);
     in_flight_.store(slots);
     const std::uint64_t start = now_ns();
     deadline_ns_ =
@@ -164,7 +189,7 @@ Result Run::measure(const Limits& limits, const std::function<void(double)>& sho
     Blocks blocks{result, shown, limits, start, block_ns, slots, start};
     on_threads(driving_, [this, &blocks](unsigned i) { drive(i, i == 0 ? &blocks : nullptr); });
     result.elapsed_ns = end_ns_ - start;
-    result.good = !failed_.load();
+    result.good = why_.load() == nullptr;
     for (const auto& lane : lanes_) {
         for (const auto& slot : lane->slots) {
             result.operations += slot->done_.load();

@@ -20,6 +20,9 @@ namespace perf {
 
 class Run;
 
+// How an operation ended: nullptr is well, else the name of what went wrong, a string that stays.
+using Outcome = const char*;
+
 // One operation, started again as soon as it has ended, until the run is over.
 class Slot {
  public:
@@ -29,11 +32,11 @@ class Slot {
     virtual ~Slot() = default;
 
  protected:
-    // Posts the operation; its callback calls finished(). false: it could not be posted, and no
+    // Posts the operation; its callback calls finished(). If it could not be posted: why, and no
     // callback comes.
-    virtual bool start() = 0;
-    // The operation has ended; false: it failed, which ends the run.
-    void finished(bool good);
+    virtual Outcome start() = 0;
+    // The operation has ended; one that failed ends the run.
+    void finished(Outcome outcome);
 
  private:
     friend class Run;
@@ -79,6 +82,8 @@ class Run {
 
     // `shown` is called now and then with the share that is done, for a progress line.
     Result measure(const Limits& limits, const std::function<void(double)>& shown = {});
+    // What the first operation that failed said; nullptr: none has.
+    Outcome why() const noexcept { return why_.load(); }
 
  private:
     friend class Slot;
@@ -86,13 +91,14 @@ class Run {
 
     void drive(unsigned thread, Blocks* blocks);
     void slot_over() noexcept;
+    void fail(Outcome why) noexcept;
 
     const Lanes& lanes_;
     const Driving& driving_;
     std::uint64_t deadline_ns_ = 0;  // 0: none
     std::uint64_t end_ns_ = 0;
     std::atomic<bool> stop_{false};
-    std::atomic<bool> failed_{false};
+    std::atomic<Outcome> why_{nullptr};
     std::atomic<std::size_t> in_flight_{0};
 };
 
@@ -103,23 +109,21 @@ inline void Slot::launch() {
     if ((done_.load(std::memory_order_relaxed) & (run_->driving_.sample - 1)) == 0) {
         started_ns_ = now_ns();
     }
-    if (!start()) [[unlikely]] {
-        run_->failed_.store(true);
-        run_->stop_.store(true);
+    if (const Outcome why = start(); why != nullptr) [[unlikely]] {
+        run_->fail(why);
         run_->slot_over();
     }
 }
 
-inline void Slot::finished(bool good) {
+inline void Slot::finished(Outcome outcome) {
     const std::uint64_t done = done_.load(std::memory_order_relaxed);
     if ((done & (run_->driving_.sample - 1)) == 0) {
         latency_.add(now_ns() - started_ns_);
     }
     // One writer at a time; the thread that counts reads it now and then.
     done_.store(done + 1, std::memory_order_relaxed);
-    if (!good) [[unlikely]] {
-        run_->failed_.store(true);
-        run_->stop_.store(true);
+    if (outcome != nullptr) [[unlikely]] {
+        run_->fail(outcome);
     }
     if (done + 1 == limit_ || run_->stop_.load(std::memory_order_relaxed)) [[unlikely]] {
         run_->slot_over();

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 FOLDER, PROTOCOL = sys.argv[1], sys.argv[2]
 COMM, NAME = PROTOCOL.split("+", 1)
@@ -56,6 +57,8 @@ def messages():
     for operation in ("put", "get"):
         run("na_bw", operation, "--launch", *FEW, "-y", "1", "-z", "256k", "-w", "3", "-b")
     run("na_bw", "get", "--launch", "-l", "5", "-v", "-x", "2", "-w", "2", "--clients", "2", "-y", "64k", "-z", "64k")
+    run("na_lat", "-S", *FEW, "-z", "64", "-X", "2")
+    run("na_bw", "put", "-S", *FEW, "-y", "4k", "-z", "16k", "-w", "2")
 
 
 def calls():
@@ -65,6 +68,7 @@ def calls():
     run("hg_rate", "--launch", *FEW, "-z", "64", "-x", "3", "-C", "2", "-X", "2", "-t", "3", "--clients", "2")
     run("hg_rate", "--launch", *FEW, "-z", "16k", "--in-place", "--idle-peers", "2", "--idle", "0.01")
     run("hg_rate", "-S", *FEW, "-z", "16k", "-x", "4")
+    run("hg_rate", "-S", *FEW, "-z", "16", "-X", "2", "-t", "2")
     run("hg_first", "--launch", "-l", "2", "-x", "2")
 
 
@@ -74,6 +78,56 @@ def bulk():
     run("hg_bw", "read", "--launch", "-l", "5", "-v", "-y", "64k", "-z", "64k", "-R")
     run("hg_bw", "write", "--launch", "-l", "5", "-v", "-y", "64k", "-z", "64k", "--library-memory", "--clients", "2")
     run("hg_bw", "write", "-S", "-l", "5", "-v", "-y", "64k", "-z", "64k", "-w", "2")
+
+
+def spoiled():
+    """-v finds what arrives otherwise than it was sent, on whichever side: the fault transport changes, or leaves out, a byte of one in three."""
+    place = ["-c", "fault", "-p", f"{PROTOCOL}?spoil=0.3"]
+    for tool, *arguments in (("hg_rate",), ("hg_rate", "--echo"), ("hg_rate", "--in-place"), ("hg_bw", "write"), ("hg_bw", "read"),
+                             ("hg_bw", "args"), ("na_lat",), ("na_bw", "put"), ("na_bw", "get")):
+        done = run(tool, *arguments, "--launch", *FEW, "-y", "2k", "-z", "4k", place=place, status=1)
+        expect("wrong bytes" in done.stderr or "other bytes" in done.stderr, f"{tool}: says what was found, not: {done.stderr}")
+    run("hg_rate", "--launch", "-l", "30", "-y", "2k", "-z", "4k", place=place)  # who does not look does not find
+
+
+def server_dies():
+    """A client whose server is killed says what failed, and ends."""
+    with tempfile.TemporaryDirectory() as folder:
+        for server, tool, *arguments in (("na_perf_server", "na_bw", "put"), ("na_perf_server", "na_bw", "get", "-v"), ("na_perf_server", "na_lat"),
+                                         ("hg_perf_server", "hg_rate"), ("hg_perf_server", "hg_bw", "read")):
+            hostfile = os.path.join(folder, "hosts")
+            process = subprocess.Popen([os.path.join(FOLDER, server), *COMMON, "-f", hostfile], stdout=subprocess.PIPE, text=True)
+            client = None
+            try:
+                while "Waiting" not in (process.stdout.readline() or "Waiting"):
+                    pass
+                client = subprocess.Popen([os.path.join(FOLDER, tool), *arguments, *COMMON, "-f", hostfile, "-y", "64",
+                                           "-z", "64", "-l", "1000000000"],
+                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                while not (line := client.stdout.readline() or "#").startswith("#"):
+                    pass
+                time.sleep(0.3)  # at work by now, or about to be: either way it ends
+                process.kill()
+                out, err = client.communicate(timeout=60)
+                expect(client.returncode == 1 and f"{tool}: " in err, f"{tool} without its server: {client.returncode}, {line}{out}{err}")
+                print(f"ok: {tool} {' '.join(arguments)}: {err.strip().splitlines()[-1]}", flush=True)
+            finally:
+                process.kill()
+                process.wait()
+                process.stdout.close()
+                if client is not None:
+                    client.kill()
+                    client.wait()
+
+
+def full():
+    for form in ("text", "csv", "json"):
+        done = run("hg_rate", "--launch", *FEW, "-y", "8", "-z", "8", "--format", form, "-o", "/dev/full", status=1)
+        expect("/dev/full" in done.stderr, f"{form}: says where it cannot write")
+    with open("/dev/full", "w", encoding="ascii") as nowhere:
+        done = subprocess.run([os.path.join(FOLDER, "hg_rate"), *COMMON, "--launch", *FEW, "-y", "8", "-z", "8"], stdout=nowhere,
+                              stderr=subprocess.PIPE, text=True, timeout=100)
+        expect(done.returncode == 1 and "cannot write" in done.stderr, "results that nobody got are a failure")
 
 
 def formats():
@@ -113,9 +167,29 @@ def refused():
     run("hg_bw", "--launch", "-z", "1024g", status=1)
     run("na_lat", "--launch", "-y", "512m", "-z", "1g", status=1)
     run("hg_rate", "--launch", place=["-p", "no_such"], status=1)
+    for wrong in (["--seconds", "nan"], ["--seconds", "0"], ["-l", "-1"], ["-y", "-1"], ["--idle", "-1"], ["-x", "0"], ["--cpus", "0,4095"],
+                  ["--server-cpus", "4095"], ["-z", "9223372036854775808", "-x", "2"], ["-S"]):
+        run("hg_rate", "--launch", *wrong, status=1)
+    run("hg_rate", "--server-cpus", "0", status=1)
+    run("hg_bw", "--launch", "-x", "65535", "-w", "65536", "-z", "4g", status=1)  # more than 64 bits have room for
+    for what in ("write", "args"):
+        run("hg_bw", what, "--launch", "-y", "0", "-z", "0", status=1)
+    run("hg_bw", "args", "--launch", "-R", status=1)
+    done = run("na_bw", "--launch", "-Z", "8", status=1)
+    expect("-Z" in done.stderr or "takes from" in done.stderr, "a remedy for messages that are too small")
+
+
+def options_of_mercury():
+    """Scripts give all tools the same ones; what has no use is said."""
+    every = ["-l", "3", "-w", "2", "-x", "2", "-m", "-R", "-B", "-M", "-s", "--mrecv-ops", "4", "--post-init", "8", "--msg_size", "16k", "-U", "-t", "1",
+             "-C", "1", "-X", "1", "-b", "--buf_size_min", "8", "--buf_size_max", "64"]
+    for tool, *operation in (("na_lat",), ("na_bw", "get"), ("hg_rate",), ("hg_bw", "read"), ("hg_first",)):
+        run(tool, *operation, "--launch", *every)
+    done = run("hg_rate", "--launch", "-l", "3", "-w", "2", "-y", "8", "-z", "8")
+    expect("-w has no effect" in done.stderr, "what is ignored is said")
 
 
 skip_unless_there()
-for part in (messages, calls, bulk, formats, separate_server, refused):
+for part in (messages, calls, bulk, spoiled, formats, full, separate_server, server_dies, refused, options_of_mercury):
     part()
 print("all well")

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-
 #include <fstream>
+#include <new>
 
 namespace perf {
 namespace {
@@ -38,7 +38,7 @@ Result measure(Client& client, const Options& o, const Driving& driving, Team& t
     client.prepare(size);
     Run run(client.lanes(), driving);
     if (!run.measure(warm_up(o, size)).good) {
-        throw Failure(fmt::format("an operation failed in the warm-up of {} B", size));
+        throw Failure(fmt::format("an operation of {} B failed: {}", size, run.why()));
     }
     team.meet();
     Result& mine = team.result(index);
@@ -48,7 +48,7 @@ Result measure(Client& client, const Options& o, const Driving& driving, Team& t
         }
     });
     if (!mine.good) {
-        throw Failure(fmt::format("an operation of {} B failed", size));
+        throw Failure(fmt::format("an operation of {} B failed: {}", size, run.why()));
     }
     client.check(size);
     team.meet();
@@ -64,7 +64,7 @@ Result measure(Client& client, const Options& o, const Driving& driving, Team& t
 
 int run_client(const Options& o, const Task& task, const std::vector<std::string>& addresses,
                Team& team, unsigned index) {
-    try {
+    return guarded(o, [&] {
         const Driving driving = driving_of(o, index);
         pin(driving.cpus, 0);
         std::unique_ptr<Report> report;
@@ -81,12 +81,16 @@ int run_client(const Options& o, const Task& task, const std::vector<std::string
                                      o.handles == 1 ? "" : "s"));
         }
         const std::uint64_t max_size = std::min(o.max_size, client->max_size());
-        if (o.min_size > max_size) {
+        const std::uint64_t min_size = std::max(o.min_size, task.least_size);
+        if (min_size > o.max_size) {
+            throw Failure(
+                fmt::format("nothing to measure up to {} B: choose a larger -z", o.max_size));
+        }
+        if (min_size > max_size) {
             throw Failure(
                 fmt::format("the largest message here has {} B: choose a smaller -y", max_size));
         }
-        for (std::uint64_t size = std::max(o.min_size, task.least_size); size <= max_size;
-             size = o.size_after(size)) {
+        for (std::uint64_t size = min_size; size <= max_size; size = o.size_after(size)) {
             const Result all = measure(*client, o, driving, team, index, report.get(), size);
             if (report) {
                 report->row(size, all, task.transfers);
@@ -105,12 +109,20 @@ int run_client(const Options& o, const Task& task, const std::vector<std::string
             report->finish();
         }
         return 0;
-    } catch (const Failure& failure) {
-        return report_failure(o, failure.what());
-    }
+    });
 }
 
 }  // namespace
+
+int guarded(const Options& options, const std::function<int()>& body) {
+    try {
+        return body();
+    } catch (const std::bad_alloc&) {
+        return report_failure(options, "no memory: choose a smaller -z, -w or -x");
+    } catch (const std::exception& failure) {
+        return report_failure(options, failure.what());
+    }
+}
 
 int report_failure(const Options& options, const std::string& what) {
     fmt::print(stderr, "{}: {}\n", options.tool, what);
@@ -135,28 +147,37 @@ void announce(const Options& options, const std::vector<std::string>& addresses)
     }
 }
 
-void need_memory(std::uint64_t bytes, const std::string& for_what) {
+void need_memory(std::initializer_list<std::uint64_t> factors, const std::string& for_what) {
+    std::uint64_t bytes = 1;
+    for (const std::uint64_t factor : factors) {
+        if (__builtin_mul_overflow(bytes, factor, &bytes)) {
+            bytes = UINT64_MAX;
+        }
+    }
     std::ifstream file("/proc/meminfo");
     std::string name;
     std::uint64_t kib = 0;
     std::string unit;
     while (file >> name >> kib >> unit) {
-        if (name == "MemAvailable:" && bytes / 1024 > kib / 2) {
+        if (name != "MemAvailable:") {
+            continue;
+        }
+        if (bytes / 1024 > kib / 2) {
             throw Failure(
                 fmt::format("{} of {} MiB would take more than half of the memory that is free ({} "
-                            "MiB): choose a "
-                            "smaller -z, -w or -x",
+                            "MiB): choose "
+                            "a smaller -z, -w or -x",
                             for_what, bytes >> 20, kib >> 10));
         }
-        if (name == "MemAvailable:") {
-            return;
-        }
+        return;
     }
 }
 
 int run_tool(const Options& o, const Task& task) {
     signal(SIGPIPE, SIG_IGN);
-    try {
+    return guarded(o, [&] {
+        check_cpus(o.cpus);
+        check_cpus(o.server_cpus);
         Server server;
         std::vector<std::string> addresses;
         if (o.launch) {
@@ -171,9 +192,7 @@ int run_tool(const Options& o, const Task& task) {
             server.await();
         }
         return rc;
-    } catch (const Failure& failure) {
-        return report_failure(o, failure.what());
-    }
+    });
 }
 
 }  // namespace perf

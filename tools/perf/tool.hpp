@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -59,7 +60,11 @@ int report_failure(const Options& options, const std::string& what);
 // A server's addresses are known: says so, to people, to --announce-fd, and in the file.
 void announce(const Options& options, const std::vector<std::string>& addresses);
 
-// So much memory will be touched: throws Failure, with a remedy, when the machine has not got it.
-void need_memory(std::uint64_t bytes, const std::string& for_what);
+// The product of these is the memory that will be touched: throws Failure, with a remedy, when the
+// machine has not got it.
+void need_memory(std::initializer_list<std::uint64_t> factors, const std::string& for_what);
+
+// Calls `body`, which answers an exit status; what it throws is reported as the tool's.
+int guarded(const Options& options, const std::function<int()>& body);
 
 }  // namespace perf

@@ -7,6 +7,7 @@
 // on as it is; this plugin's state is behind the inner transport's scratch.
 #include <deque>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -29,7 +30,8 @@ using plugin::Caps;
 using plugin::Completion;
 using plugin::Posted;
 
-constexpr std::uint64_t kLongestDelay = 4;  // progress calls
+constexpr std::uint64_t kLongestDelay = 4;    // progress calls
+constexpr std::size_t kSpoiledBeyond = 1024;  // what is shorter has more to say than bytes
 
 // Behind the inner transport's scratch; zeroed at creation, which is its valid first state.
 struct OpState {
@@ -99,12 +101,10 @@ class Context final : public plugin::Context, private plugin::Sink {
         return posted(op, [&] { return inner_->send(op); });
     }
     Posted put(Op& op) override {
-        const auto answer = before(op);
-        return answer ? *answer : posted(op, [&] { return inner_->put(op); });
+        return transfer(op, [&] { return inner_->put(op); });
     }
     Posted get(Op& op) override {
-        const auto answer = before(op);
-        return answer ? *answer : posted(op, [&] { return inner_->get(op); });
+        return transfer(op, [&] { return inner_->get(op); });
     }
     Posted recv(Op& op) override {
         return chance(plan_.again) ? again() : posted(op, [&] { return inner_->recv(op); });
@@ -228,6 +228,21 @@ class Context final : public plugin::Context, private plugin::Sink {
         return std::nullopt;
     }
 
+    // Spoiled, it moves a byte less than it should: what was there before stays.
+    template <typename Post>
+    Posted transfer(Op& op, Post&& post) {
+        if (const auto answer = before(op)) {
+            return *answer;
+        }
+        const bool spoiled = op.length > kSpoiledBeyond && chance(plan_.spoil);
+        op.length -= spoiled ? 1 : 0;
+        const Posted answer = posted(op, post);
+        if (spoiled && answer.what != Posted::What::pending) {
+            op.length += 1;
+        }
+        return answer;
+    }
+
     template <typename Post>
     Posted posted(Op& op, Post&& post) {
         const Posted answer = post();
@@ -320,15 +335,33 @@ class Context final : public plugin::Context, private plugin::Sink {
             look_again_ = true;
             return nullptr;  // as if the core had no room
         }
-        return core_.arrive(lane, source, tag, size);
+        return spoiled(core_.arrive(lane, source, tag, size), size);
     }
     Arrival* arrive_in_parts(Lane lane, plugin::Peer& source, std::uint32_t tag,
                              std::size_t size) override {
-        return lost_.contains(&source) ? &discard_ : core_.arrive_in_parts(lane, source, tag, size);
+        return lost_.contains(&source)
+                   ? &discard_
+                   : spoiled(core_.arrive_in_parts(lane, source, tag, size), size);
+    }
+    // Notes which byte of it is to be another one when it is there.
+    Arrival* spoiled(Arrival* arrival, std::size_t size) {
+        if (arrival != nullptr && arrival->data != nullptr && size > kSpoiledBeyond &&
+            chance(plan_.spoil)) {
+            spoiled_[arrival] = static_cast<std::byte*>(arrival->data) + size - 1;
+        }
+        return arrival;
     }
     void finish(Arrival* arrival, Status status) override {
         if (arrival == &discard_) {
             return;
+        }
+        if (const auto found = spoiled_.find(arrival); found != spoiled_.end()) {
+            if (status == Status::success) {
+                // There and back again it is not what it was.
+                *found->second =
+                    static_cast<std::byte>(std::to_integer<unsigned>(*found->second) + 85);
+            }
+            spoiled_.erase(found);
         }
         // Not before others: messages of one peer end in order.
         if (!events_.empty() || chance(plan_.delay)) {
@@ -383,6 +416,7 @@ class Context final : public plugin::Context, private plugin::Sink {
     std::deque<Event> events_;
     Ops posted_;
     std::unordered_set<const plugin::Peer*> lost_;
+    std::unordered_map<const Arrival*, std::byte*> spoiled_;
     std::unique_ptr<plugin::Context> inner_;
 };
 

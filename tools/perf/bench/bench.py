@@ -35,16 +35,31 @@ def arguments():
     parser.add_argument("--cpus", default="", help="client's and server's processor, as 0,1")
     parser.add_argument("--only", default="", help="groups, separated by commas: " + ", ".join(plan.groups(False, 1)))
     chosen = parser.parse_args()
-    chosen.runs = chosen.runs or (1 if chosen.quick else 5)
-    chosen.seconds = chosen.seconds or (0.05 if chosen.quick else 0.3)
-    chosen.idle = chosen.idle or (1 if chosen.quick else 10)
+    for name, quick, usual in (("runs", 1, 5), ("seconds", 0.05, 0.3), ("idle", 1, 10)):
+        value = getattr(chosen, name)
+        if value is None:
+            setattr(chosen, name, quick if chosen.quick else usual)
+        elif not (0 < value < 1e6):
+            parser.error(f"--{name} {value}: it has to be more than nothing")
+    if not os.path.exists(os.path.join(chosen.build, "tools", "perf")):
+        parser.error(f"--build {chosen.build}: no tools/perf is there; ./dev build makes it")
+    try:
+        os.makedirs(chosen.out, exist_ok=True)
+        with open(os.path.join(chosen.out, "bench.json.part"), "w", encoding="utf-8"):
+            pass
+    except OSError as error:
+        parser.error(f"--out {chosen.out}: {error.strerror}")
+    chosen.cpus = two_processors(parser, chosen.cpus)
     return chosen
 
 
-def two_processors(text):
+def two_processors(parser, text):
     allowed = sorted(os.sched_getaffinity(0))
     if text:
-        return [int(n) for n in text.split(",")][:2]
+        chosen = text.split(",")
+        if len(chosen) != 2 or not all(n.strip().isdecimal() and int(n) in allowed for n in chosen):
+            parser.error(f"--cpus {text}: two of {', '.join(map(str, allowed))}, as 0,1")
+        return [int(n) for n in chosen]
     if len(allowed) < 2:
         print("only one processor: both sides share it, and polling means little", file=sys.stderr)
     return [allowed[0], allowed[1 % len(allowed)]]
@@ -88,19 +103,21 @@ def evaluate(measured):
         worst = max if way == "max" else min
         values = []
         for result in measured[group]["rounds"]:
-            try:
-                for key, by_size in ratios.items():
+            for key, by_size in ratios.items():
+                try:
                     found = ratio(result, key)
-                    found = found if isinstance(found, dict) else {0: found}
-                    for size, value in found.items():
-                        by_size.setdefault(size, []).append(value)
+                except KeyError as error:
                     if key == "median_us":
-                        values.append(worst(found.values()))
-            except KeyError as error:
-                why = measured[group]["missing"].get(error.args[0], f"{error.args[0]} was not measured")
+                        why = measured[group]["missing"].get(error.args[0], f"{error.args[0]} was not measured")
+                    continue  # peers have no undisturbed blocks
+                found = found if isinstance(found, dict) else {0: found}
+                for size, value in found.items():
+                    by_size.setdefault(size, []).append(value)
+                if key == "median_us":
+                    values.append(worst(found.values()))
         row = {"what": what, "way": way, "limit": limit}
         if values:
-            value, undisturbed = (worst(statistics.median(of_size) for of_size in by_size.values())
+            value, undisturbed = (worst((statistics.median(of_size) for of_size in by_size.values()), default=None)
                                   for by_size in ratios.values())
             row.update(value=value, values=values, undisturbed=undisturbed, passed=value <= limit if way == "max" else value >= limit)
         else:
@@ -118,8 +135,9 @@ def show(rows):
             print(f"{row['what']:<{width}}  {'-':>8}  {limit:>9}  not measured: {row['missing']}")
             continue
         digits = 0 if row["limit"] >= 60 else 2
+        undisturbed = "-" if row["undisturbed"] is None else f"{row['undisturbed']:.{digits}f}"
         print(f"{row['what']:<{width}}  {row['value']:>8.{digits}f}  {limit:>9}  {min(row['values']):>8.{digits}f}  "
-              f"{max(row['values']):>8.{digits}f}  {row['undisturbed']:>11.{digits}f}  {'pass' if row['passed'] else 'short'}")
+              f"{max(row['values']):>8.{digits}f}  {undisturbed:>11}  {'pass' if row['passed'] else 'short'}")
 
 
 def processor():
@@ -140,7 +158,7 @@ def congestion_control():
 
 def main():
     chosen = arguments()
-    machine = runs.Machine(os.path.abspath(chosen.build), two_processors(chosen.cpus), chosen.seconds)
+    machine = runs.Machine(os.path.abspath(chosen.build), chosen.cpus, chosen.seconds)
     groups = plan.groups(chosen.quick, chosen.idle)
     if chosen.only:
         wanted = [name.strip() for name in chosen.only.split(",")]
@@ -166,19 +184,20 @@ def main():
     if control == "bbr" and any(name.startswith("tcp") for name in groups):
         print("tcp's congestion control is bbr, which paces also within a host, by what it has seen: bulk over tcp, the raw stream "
               "included, varies by half (sysctl net.ipv4.tcp_congestion_control=cubic)")
-    os.makedirs(chosen.out, exist_ok=True)
     document = {"machine": {"processor": processor(), "processors": os.cpu_count(), "kernel": platform.release(),
                             "congestion_control": control, "load": os.getloadavg()},
                 "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "rounds": chosen.runs, "seconds": chosen.seconds,
                 "cpus": [machine.client, machine.server], "figures": rows, "groups": measured}
     path = os.path.join(chosen.out, "bench.json")
-    with open(path, "w", encoding="utf-8") as file:
+    with open(path + ".part", "w", encoding="utf-8") as file:
         json.dump(document, file, indent=1)
+    os.replace(path + ".part", path)
     page = os.path.join(chosen.out, "bench.html")
     with open(page, "w", encoding="utf-8") as file:
         file.write(report.page(document))
     print(f"{path}, {page}")
+    return 0 if any(row for group in measured.values() for row in group["rounds"]) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

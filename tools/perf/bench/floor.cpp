@@ -153,10 +153,10 @@ Result tcp_latency(const Options& o, std::size_t size) {
 }
 
 // `buffers` chunks of memory on each side.
-Result tcp_stream(const Options& o, std::size_t size, std::size_t buffers) {
+Result tcp_stream(const Options& o, std::size_t size, std::size_t stride, std::size_t buffers) {
     const Connection connection;
-    const Pages pages(size * buffers);
-    auto next = [&, i = 0U]() mutable { return pages.data() + (i++ % buffers) * size; };
+    const Pages pages(stride * buffers);
+    auto next = [&, i = 0U]() mutable { return pages.data() + (i++ % buffers) * stride; };
     const int flags = o.busy ? MSG_DONTWAIT : 0;
     const Other other(o, [&connection, size, next, flags]() mutable {
         for (;;) {
@@ -167,13 +167,13 @@ Result tcp_stream(const Options& o, std::size_t size, std::size_t buffers) {
     return measure(o, [&] { receive_all(connection.ends[0], mine(), size, flags); });
 }
 
-Result copy(const Options& o, std::size_t size) {
-    const Shared from(size * o.buffers);
+Result copy(const Options& o, std::size_t size, std::size_t stride) {
+    const Shared from(stride * o.buffers);
     const Shared told(64);
-    const Pages to(size * o.buffers);
+    const Pages to(stride * o.buffers);
     auto& written = reinterpret_cast<Line*>(told.data())->value;
     const Other other(o, [&] {
-        std::memset(from.data(), 1, size * o.buffers);
+        std::memset(from.data(), 1, stride * o.buffers);
         written.store(1);
         pause();
     });
@@ -181,19 +181,19 @@ Result copy(const Options& o, std::size_t size) {
     }
     unsigned i = 0;
     return measure(o, [&] {
-        const std::size_t at = (i++ % o.buffers) * size;
+        const std::size_t at = (i++ % o.buffers) * stride;
         std::memcpy(to.data() + at, from.data() + at, size);
         asm volatile("" : : "r"(to.data() + at) : "memory");
     });
 }
 
-Result vm_read(const Options& o, std::size_t size) {
-    const Pages to(size * o.buffers);
-    const Pages from(size * o.buffers);
+Result vm_read(const Options& o, std::size_t size, std::size_t stride) {
+    const Pages to(stride * o.buffers);
+    const Pages from(stride * o.buffers);
     const Shared told(64);
     auto& written = reinterpret_cast<Line*>(told.data())->value;
     const Other other(o, [&] {
-        std::memset(from.data(), 2, size * o.buffers);  // its own copies of the pages
+        std::memset(from.data(), 2, stride * o.buffers);  // its own copies of the pages
         written.store(1);
         pause();
     });
@@ -201,7 +201,7 @@ Result vm_read(const Options& o, std::size_t size) {
     }
     unsigned i = 0;
     return measure(o, [&] {
-        const std::size_t at = (i++ % o.buffers) * size;
+        const std::size_t at = (i++ % o.buffers) * stride;
         const iovec local{to.data() + at, size};
         const iovec remote{from.data() + at, size};
         need(process_vm_readv(other.pid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size),
@@ -235,6 +235,7 @@ Result handover(const Options& o, std::size_t size) {
 }
 
 struct FloorOptions : Options {
+    std::uint64_t stride = 0;  // from one buffer to the next; 0: one after the other
     std::uint64_t memory = 0;  // tcp-stream, each side; 0: as many buffers as said
 };
 
@@ -266,6 +267,10 @@ FloorOptions parse_floor(int argc, char** argv) {
                    "tcp-stream: memory of each side that the chunks go through in turn, instead of "
                    "so many buffers: that of the transfers it is compared with")
         ->transform(size);
+    app.add_option("--stride", o.stride,
+                   "tcp-stream, memcpy, vm-read: from one buffer to the next, where those that are "
+                   "compared lie like that; default: the size")
+        ->transform(size);
     app.add_option("--seconds", o.seconds, "time per size")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
@@ -295,18 +300,19 @@ int run(const FloorOptions& o) {
         return 0;
     }
     for (std::uint64_t size = o.min_size; size <= o.max_size; size *= 2) {
+        const std::uint64_t stride = std::max(o.stride, size);
         if (o.operation == "tcp-lat") {
             report.row(size, tcp_latency(o, size), 1);
         } else if (o.operation == "tcp-stream") {
             const std::uint64_t buffers =
                 o.memory == 0 ? o.buffers : std::max<std::uint64_t>(o.memory / size, 1);
-            report.row(size, tcp_stream(o, size, buffers), 1);
+            report.row(size, tcp_stream(o, size, stride, buffers), 1);
         } else if (o.operation == "memcpy") {
-            report.row(size, copy(o, size), 1);
+            report.row(size, copy(o, size, stride), 1);
         } else if (o.operation == "handover") {
             report.row(size, handover(o, size), 1);
         } else {
-            report.row(size, vm_read(o, size), 1);
+            report.row(size, vm_read(o, size, stride), 1);
         }
     }
     report.finish();

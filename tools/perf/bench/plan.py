@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is measured beside what, and the figures to reach."""
 
-from runs import Echo, FiPingpong, Floor, Idle, Instructions, Ours, UcxPerftest
+from runs import Echo, FiPingpong, Floor, Idle, Instructions, Ours, UcxPerftest, UcxPut
 
 SMALL = (8, 16, 32, 64)
 CURVE = tuple(1 << i for i in range(3, 18))  # 8 B to 128 KiB
 STEPS = tuple(1 << i for i in range(12, 17))  # 4 KiB to 64 KiB
 MIB = 1 << 20
 TCP_SIZES = tuple(1 << i for i in range(14, 25))
+BULK_CURVE = tuple(1 << i for i in range(12, 23, 2))  # 4 KiB to 4 MiB
 
 
 def groups(quick, idle_seconds):
     """name: runs that go side by side, one after the other in each round."""
     small = ["-y", "8", "-z", "64"]
+    eight = ["-y", "8", "-z", "8"]
     curve = ["-y", "8", "-z", "128k"]
     bulk = ["-x", "8", "-w", "1", "-y", "1m", "-z", "1m"]
     sizes = ["-x", "8", "-w", "1", "-y", "4k", "-z", "4m"]
@@ -64,32 +66,56 @@ def groups(quick, idle_seconds):
             "progress": Instructions("progress"),
         },
         "contexts": {
-            f"{n} contexts": Ours("hg_rate", "na+sm", "-b", "-x", "16", "-X", str(n), "-y", "8", "-z", "8") for n in (1, 2, 4)
+            **{f"{n} contexts": Ours("hg_rate", "na+sm", "-b", "-x", "16", "-X", str(n), *eight) for n in (1, 2, 4)},
+            # As many in flight altogether.
+            **{f"{n} contexts, 16 in all": Ours("hg_rate", "na+sm", "-b", "-x", str(16 // n), "-X", str(n), *eight) for n in (2, 4)},
+            # A thread for each, on both sides: they share the processors, so that nobody polls for ever.
+            **{f"{n} threads": Ours("hg_rate", "na+sm", "-x", "16", "-X", str(n), "-t", str(n), *eight, pinned=False) for n in (1, 2, 4)},
         },
         "idle peers": {
-            "alone": Ours("hg_rate", "na+sm", "-b", "-y", "8", "-z", "8"),
-            "1000 idle peers": Ours("hg_rate", "na+sm", "-b", "-y", "8", "-z", "8", "--idle-peers", "1000"),
+            "alone": Ours("hg_rate", "na+sm", "-b", *eight),
+            "1000 idle peers": Ours("hg_rate", "na+sm", "-b", *eight, "--idle-peers", "1000"),
         },
     }
     if not quick:
+        # As much back as there: what the others can do.
         all_groups["curves"] = {
             "raw tcp": Floor("tcp-lat", *curve, seconds=0.3),
+            **{f"{p}, busy": Ours("hg_rate", p, "-b", "--echo", *curve, seconds=0.3) for p in ("na+sm", "ofi+tcp", "ucx+tcp", "ofi+shm")},
+            **{f"{p}, default mode": Ours("hg_rate", p, "--echo", *curve, seconds=0.3) for p in ("na+sm", "ofi+tcp", "ucx+tcp")},
             "ucx_perftest tcp": UcxPerftest("tcp", CURVE[::2]),
             "ucx_perftest shm": UcxPerftest("posix,sysv,cma", CURVE[::2]),
             "fi_pingpong tcp": FiPingpong("tcp;ofi_rxm", CURVE[::2]),
             "fi_pingpong shm": FiPingpong("shm", CURVE[::2]),
             **{name: Echo(name, CURVE) for name in ("grpc", "nng", "zeromq", "capnp")},
-            "ofi+tcp, echo": Ours("hg_rate", "ofi+tcp", "-b", "--echo", *curve, seconds=0.3),
-            "ofi+tcp, echo, default mode": Ours("hg_rate", "ofi+tcp", "--echo", *curve, seconds=0.3),
-            "na+sm, default mode": Ours("hg_rate", "na+sm", *curve, seconds=0.3),
         }
         all_groups["bulk curves"] = {
-            "vm-read": Floor("vm-read", "-y", "4k", "-z", "4m", seconds=0.3),
-            "memcpy": Floor("memcpy", "-y", "4k", "-z", "4m", seconds=0.3),
+            # Eight buffers 4 MiB from each other, as hg_bw has them.
+            **{floor: Floor(floor, "-y", "4k", "-z", "4m", "--stride", "4m", seconds=0.3) for floor in ("vm-read", "memcpy", "tcp-stream")},
+            "ucx_perftest tcp": UcxPut("tcp", BULK_CURVE),
+            "ucx_perftest shm": UcxPut("posix,sysv,cma", BULK_CURVE),
             "na+sm": Ours("hg_bw", "na+sm", "-b", "write", *sizes, seconds=0.3),
             "na+sm, library's memory": Ours("hg_bw", "na+sm", "-b", "write", "--library-memory", *sizes, seconds=0.3),
             "ofi+tcp": Ours("hg_bw", "ofi+tcp", "-b", "write", *sizes, seconds=0.3),
             "ucx+tcp": Ours("hg_bw", "ucx+tcp", "-b", "write", *sizes, seconds=0.3),
+        }
+        protocols = ("na+sm", "ofi+tcp", "ucx+tcp", "ofi+shm")
+        messages = ["-b", "-y", "8", "-z", "4k"]
+        all_groups["messages"] = {
+            "raw tcp": Floor("tcp-lat", "-y", "8", "-z", "4k", seconds=0.3),
+            "lines": Floor("lines"),
+            **{p: Ours("na_lat", p, *messages, seconds=0.3) for p in protocols},
+        }
+        all_groups["puts and gets"] = {
+            "vm-read": Floor("vm-read", "-y", "4k", "-z", "4m", "--stride", "4m", seconds=0.3),
+            **{f"{p}, {way}": Ours("na_bw", p, way, "-b", "-w", "8", "-y", "4k", "-z", "4m", seconds=0.2)
+               for p in protocols[:3] for way in ("put", "get")},
+        }
+        all_groups["further calls"] = {
+            **{f"{p}, first call": Ours("hg_first", p) for p in protocols},
+            **{f"{p}, read": Ours("hg_bw", p, "read", "-b", *bulk, seconds=0.3) for p in protocols[:3]},
+            **{f"{p}, args": Ours("hg_bw", p, "args", "-b", "-x", "4", "-y", "256k", "-z", "1m", seconds=0.3) for p in protocols[:3]},
+            **{f"{p}, 4 clients": Ours("hg_rate", p, "--clients", "4", "-x", "16", *eight, pinned=False) for p in protocols[:3]},
         }
     return all_groups
 
@@ -136,8 +162,12 @@ FIGURES = (
     ("instructions per small RPC over sm, both sides", "instructions", lambda r, k: r["rpc"][0]["instructions"], "max", 1200),
     ("instructions of an empty progress call, 100 peers", "instructions",
      lambda r, k: r["progress"][0]["instructions"], "max", 60),
-    ("sm, rate with 4 contexts / with 1", "contexts",
+    ("sm, rate with 4 contexts, 16 in flight on each / with 1", "contexts",
      lambda r, k: r["1 contexts"][8][k] / r["4 contexts"][8][k], "min", 1.0),
+    ("sm, rate with 4 contexts, 16 in flight in all / with 1", "contexts",
+     lambda r, k: r["1 contexts"][8][k] / r["4 contexts, 16 in all"][8][k], "min", 1.0),
+    ("sm, rate with 4 contexts and threads, default mode / with 1", "contexts",
+     lambda r, k: r["1 threads"][8][k] / r["4 threads"][8][k], "min", 1.0),
     ("sm, round trip with 1,000 idle peers / without", "idle peers",
      lambda r, k: r["1000 idle peers"][8][k] / r["alone"][8][k], "max", 1.05),
 )

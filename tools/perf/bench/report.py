@@ -111,17 +111,29 @@ def figures(document):
     return "\n".join(out)
 
 
+def single(title, document, group):
+    """What has one size, or none: a table."""
+    rounds = document["groups"].get(group, {"rounds": []})["rounds"]
+    found = {}
+    for result in rounds:
+        for name, rows in result.items():
+            for size, row in rows.items():
+                found.setdefault((name, int(size)), []).append(row["median_us"])
+    if not found:
+        return ""
+    rows = "".join(f"<tr><td>{html.escape(name)}</td><td>{bytes_name(size)}</td><td>{statistics.median(values):.4g}</td></tr>"
+                   for (name, size), values in found.items())
+    return f"<h2>{html.escape(title)}</h2><table><tr><th>what</th><th>size</th><th>microseconds for each</th></tr>{rows}</table>"
+
+
 def page(document):
     machine = document["machine"]
-    curves = [("na+sm, busy", "sm arguments", "na+sm"), ("na+sm, default mode", "curves", "na+sm, default mode"),
-              ("ofi+tcp, busy", "tcp arguments", "ofi+tcp"), ("ucx+tcp, busy", "tcp arguments", "ucx+tcp")]
-    curves.append(("two copies through shared memory", "sm arguments", "handover"))
-    names = ("raw tcp", "ucx_perftest tcp", "ucx_perftest shm", "fi_pingpong tcp", "fi_pingpong shm", "ofi+tcp, echo",
-             "ofi+tcp, echo, default mode", "grpc", "nng", "zeromq", "capnp")
-    curves += [(name, "curves", name) for name in names]
-    bulk = [(name, "bulk curves", name) for name in
-            ("na+sm", "na+sm, library's memory", "ofi+tcp", "ucx+tcp", "memcpy", "vm-read")]
-    bulk.append(("raw tcp stream", "tcp bulk", "raw"))
+    arguments = [("na+sm", "sm arguments", "na+sm"), ("two copies through shared memory", "sm arguments", "handover"),
+                 ("ofi+tcp", "tcp arguments", "ofi+tcp"), ("ucx+tcp", "tcp arguments", "ucx+tcp")]
+
+    def of_group(group):  # in one chart only what ran side by side
+        rounds = document["groups"].get(group, {"rounds": []})["rounds"]
+        return [(name, group, name) for name in dict.fromkeys(name for result in rounds for name in result)]
     others = [share for group in document["groups"].values() for share in group["others"]]
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>Cinnabar: benchmarks</title>", f"<style>{STYLE}</style>",
@@ -132,8 +144,12 @@ def page(document):
         f"{document['cpus'][0]} and {document['cpus'][1]}. Others used "
         f"{statistics.mean(others) if others else 0:.2f} processors meanwhile.</p>",
         figures(document),
-        chart("Round trip of a call with arguments of a size", "microseconds", latency(document, curves)),
-        chart("Bulk data, 8 in flight", "MiB/s", bandwidth(document, bulk)),
+        chart("Round trip with as many bytes back as there", "microseconds", latency(document, of_group("curves"))),
+        chart("Calls with arguments of a size and an empty answer, busy", "microseconds", latency(document, arguments)),
+        chart("Bulk data, 8 in flight", "MiB/s", bandwidth(document, of_group("bulk curves"))),
+        chart("Messages (na_lat), there and back", "microseconds", latency(document, of_group("messages"))),
+        chart("Puts and gets (na_bw), 8 in flight", "MiB/s", bandwidth(document, of_group("puts and gets"))),
+        single("Further calls", document, "further calls"),
         "</html>",
     ]
     return "\n".join(parts)
