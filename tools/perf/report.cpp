@@ -16,6 +16,10 @@
 namespace perf {
 
 struct Report::Body {
+    Body() = default;
+    Body(const Body&) = delete;
+    Body& operator=(const Body&) = delete;
+
     nlohmann::ordered_json json;
 };
 

@@ -27,7 +27,7 @@ Driving driving_of(const Options& o, unsigned index) {
     if (!o.cpus.empty()) {
         // Each client begins at its own processor.
         for (std::size_t i = 0; i < o.cpus.size(); ++i) {
-            driving.cpus.push_back(o.cpus[(index * o.threads + i) % o.cpus.size()]);
+            driving.cpus.push_back(o.cpus[(std::size_t{index} * o.threads + i) % o.cpus.size()]);
         }
     }
     return driving;
