@@ -150,16 +150,24 @@ Error listen_in_row(
     Local& local, const util::IpChoice& ip,
     const std::function<Result<std::uint16_t>(std::uint8_t id, std::uint16_t port)>& open,
     const std::function<void()>& close) {
+    // What was in the way last.
+    struct {
+        std::size_t port = 0;
+        std::size_t context = 0;
+        std::string why;
+    } obstacle;
     // All of them, that of context 0 at this port.
     const auto listen = [&](std::uint16_t first) -> Result<bool> {
         close();
         for (std::size_t id = 0; id < local.reserved; ++id) {
-            if (id != 0 && first + id > UINT16_MAX) {
+            obstacle = {first + id, id, {}};
+            if (obstacle.port > UINT16_MAX) {
                 return no_port_behind();
             }
             const auto port =
                 open(static_cast<std::uint8_t>(id), static_cast<std::uint16_t>(first + id));
             if (!port) {
+                obstacle.why = port.error().message;
                 return port.error();
             }
             if (id == 0) {
@@ -171,6 +179,19 @@ Error listen_in_row(
         return true;
     };
     util::PortRange ports = ip.ports;
+    if (ports.first != ports.last) {
+        // Whoever lets a range through a firewall means all contexts.
+        const int behind = local.contexts - 1;
+        if (ports.last - ports.first < behind) {
+            return Error{Status::invalid_arg,
+                         fmt::format("{}: ports {} are {}, and each of up to {} contexts "
+                                     "(max_contexts) needs one: give more ports, or allow fewer "
+                                     "contexts",
+                                     local.name, ports.text(), ports.last - ports.first + 1,
+                                     local.contexts)};
+        }
+        ports.last = static_cast<std::uint16_t>(ports.last - behind);
+    }
     for (int i = 1;; ++i) {
         const auto r = util::bind_in_range(ports, listen);
         if (r) {
@@ -194,16 +215,25 @@ Error listen_in_row(
         if (r.status() != Status::addrinuse) {
             return Error{r.status(), fmt::format("{}: {}", local.name, r.error().message)};
         }
+        std::string text =
+            obstacle.port == 0 ? "the address" : fmt::format("port {}", obstacle.port);
+        if (obstacle.context != 0) {
+            text += fmt::format(", for context {} of a class at {},", obstacle.context,
+                                obstacle.port - obstacle.context);
+        }
+        text += obstacle.port > UINT16_MAX
+                    ? " does not exist"
+                    : fmt::format(" is in use on {} ({})", ip.bind_address().text(), obstacle.why);
         return Error{
             Status::addrinuse,
-            fmt::format("{}: {} is in use on {} ({}){}: choose another port, or 0 for any",
-                        local.name,
-                        ports.is_any() ? "the address" : fmt::format("port {}", ports.text()),
-                        ip.address.text(), r.error().message,
-                        local.reserved > 1
-                            ? fmt::format(", or one of the {} behind it for further contexts",
-                                          local.reserved - 1)
-                            : std::string())};
+            fmt::format("{}: {}{}: choose {}", local.name,
+                        ip.ports.first == ip.ports.last
+                            ? std::string()
+                            : fmt::format("none of the ports {} will do, the last because ",
+                                          ip.ports.text()),
+                        text,
+                        ip.ports.is_any() ? "one that is free, with those behind it"
+                                          : "another port, or 0 for any")};
     }
 }
 

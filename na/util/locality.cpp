@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "na/util/locality.hpp"
 
+#include <fmt/format.h>
+
 #ifdef CINNABAR_HAS_HWLOC
 #include <algorithm>
 #include <climits>
@@ -14,6 +16,10 @@
 #endif
 
 namespace na::util {
+
+std::string pci_name(unsigned domain, unsigned bus, unsigned device, unsigned function) {
+    return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, bus, device, function);
+}
 
 #ifndef CINNABAR_HAS_HWLOC
 
@@ -35,9 +41,18 @@ constexpr unsigned kNoDevice = UINT_MAX;
 std::vector<std::string> devices_below(const std::string& name, unsigned levels = 4) {
     namespace fs = std::filesystem;
     std::error_code error;
-    if (fs::exists(fs::path("/sys/class/infiniband") / name, error) ||
-        fs::exists(fs::path("/sys/class/net") / name / "device", error)) {
+    if (name.empty()) {
+        return {};
+    }
+    // Some have no class that is known here; at the bus all of them are.
+    const fs::path at_bus = fs::path("/sys/bus/pci/devices") / name;
+    if (fs::exists(at_bus, error)) {
         return {name};
+    }
+    for (const char* type : {"infiniband", "cxi", "net"}) {
+        if (fs::exists(fs::path("/sys/class") / type / name / "device", error)) {
+            return {name};
+        }
     }
     std::vector<std::string> out;
     fs::directory_iterator i(fs::path("/sys/class/net") / name, error);
@@ -68,22 +83,28 @@ class Machine {
     }
 
     unsigned distance(const std::string& device) const {
+        if (hwloc_obj_t i = hwloc_get_pcidev_by_busidstring(topology_.get(), device.c_str())) {
+            return levels_above(i);
+        }
         for (hwloc_obj_t i = nullptr; (i = hwloc_get_next_osdev(topology_.get(), i)) != nullptr;) {
-            if (i->name == nullptr || device != i->name) {
-                continue;
+            if (i->name != nullptr && device == i->name) {
+                return levels_above(i);
             }
-            unsigned levels = 0;
-            hwloc_obj_t place = hwloc_get_non_io_ancestor_obj(topology_.get(), i);
-            while (place != nullptr && !hwloc_bitmap_intersects(place->cpuset, ours_.get())) {
-                place = place->parent;
-                ++levels;
-            }
-            return levels;
         }
         return 0;
     }
 
  private:
+    unsigned levels_above(hwloc_obj_t i) const {
+        unsigned levels = 0;
+        hwloc_obj_t place = hwloc_get_non_io_ancestor_obj(topology_.get(), i);
+        while (place != nullptr && !hwloc_bitmap_intersects(place->cpuset, ours_.get())) {
+            place = place->parent;
+            ++levels;
+        }
+        return levels;
+    }
+
     struct Free {
         void operator()(hwloc_topology_t t) const noexcept { hwloc_topology_destroy(t); }
         void operator()(hwloc_bitmap_t b) const noexcept { hwloc_bitmap_free(b); }

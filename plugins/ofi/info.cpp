@@ -6,10 +6,13 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "na/session/local.hpp"
+#include "na/util/locality.hpp"
 #include "na/util/log.hpp"
 
 namespace na::ofi {
@@ -25,9 +28,9 @@ constexpr std::uint64_t kCaps =
 constexpr int kMemoryModes = FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED |
                              FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_RMA_EVENT;
 
-// Providers reserve, and clear, buffers for this many operations: tens of MiB with the defaults of
-// some.
-constexpr std::size_t kReceives = 256;
+// Each provider has room for so many operations. They reserve, and clear, buffers for as many as
+// are asked for: tens of MiB with the defaults of some.
+constexpr std::size_t kAny = 256;
 
 bool in_this_libfabric(const Provider& p) noexcept {
     const std::uint32_t v = fi_version();
@@ -50,9 +53,26 @@ Info make_hints(const Provider& p) {
     hints->domain_attr->threading = FI_THREAD_SAFE;
     // More than it has would be refused, and how much that is depends on version and environment:
     // then all of it, of which ask() takes what is wanted.
-    hints->tx_attr->size = p.depth > kReceives ? 0 : p.depth;
-    hints->rx_attr->size = kReceives;
+    hints->tx_attr->size = p.depth > kAny ? 0 : p.depth;
+    hints->rx_attr->size = p.receives > kAny ? 0 : p.receives;
     return hints;
+}
+
+// Of several devices the nearest to this process's processors; of those as near as each other, the
+// one that libfabric names first. (Where peers are reached by IP the address has decided already.)
+const fi_info& nearest(const std::vector<const fi_info*>& answers) {
+    std::vector<std::string> devices;
+    for (const fi_info* i : answers) {
+        const fi_bus_attr* bus = i->nic == nullptr ? nullptr : i->nic->bus_attr;
+        const bool pci = bus != nullptr && bus->bus_type == FI_BUS_PCI;
+        devices.push_back(pci ? util::pci_name(bus->attr.pci.domain_id, bus->attr.pci.bus_id,
+                                               bus->attr.pci.device_id, bus->attr.pci.function_id)
+                          : i->domain_attr->name == nullptr ? ""
+                                                            : i->domain_attr->name);
+    }
+    const std::vector<unsigned> distances = util::device_distances(devices);
+    const auto least = std::min_element(distances.begin(), distances.end());
+    return *answers[static_cast<std::size_t>(least - distances.begin())];
 }
 
 // Answers of exactly this provider, others taken out.
@@ -63,18 +83,23 @@ Info ask(const Provider& p, const fi_info& hints, int& rc) {
         return nullptr;
     }
     const Info owner(list);
+    std::vector<const fi_info*> answers;
     for (const fi_info* i = list; i != nullptr; i = i->next) {
         if (i->fabric_attr->prov_name == p.fabric) {
-            Info found(fi_dupinfo(i));
-            if (found == nullptr) {
-                throw std::bad_alloc();
-            }
-            found->tx_attr->size = std::min(found->tx_attr->size, p.depth);
-            return found;
+            answers.push_back(i);
         }
     }
-    rc = -FI_ENODATA;
-    return nullptr;
+    if (answers.empty()) {
+        rc = -FI_ENODATA;
+        return nullptr;
+    }
+    Info found(fi_dupinfo(&nearest(answers)));
+    if (found == nullptr) {
+        throw std::bad_alloc();
+    }
+    found->tx_attr->size = std::min(found->tx_attr->size, p.depth);
+    found->rx_attr->size = std::min(found->rx_attr->size, p.receives);
+    return found;
 }
 
 std::uint32_t traffic_class(TrafficClass c) noexcept {
@@ -164,6 +189,18 @@ Error not_there(const plugin::OpenSpec& spec, int rc) {
             session::names_of("ofi", list_protocols()))};
 }
 
+// "ofi+a, ofi+b": those that are reached by host and port.
+std::string protocols_with_ip() {
+    std::vector<plugin::ProtocolInfo> list = list_protocols();
+    std::erase_if(list, [](const plugin::ProtocolInfo& i) {
+        const auto all = providers();
+        return std::none_of(all.begin(), all.end(), [&](const Provider& p) {
+            return p.protocol == i.protocol && p.naming == Naming::ip;
+        });
+    });
+    return session::names_of("ofi", list);
+}
+
 Result<Choice> choose_one(const Provider& p, const plugin::OpenSpec& spec, int& rc) {
     Choice c;
     c.provider = &p;
@@ -174,6 +211,11 @@ Result<Choice> choose_one(const Provider& p, const plugin::OpenSpec& spec, int& 
     if (p.naming == Naming::ip) {
         auto ip = util::choose_address(spec);
         if (!ip) {
+            // Who names a device that is not here may have no provider for it either, which is what
+            // to say then.
+            if (ask(p, *make_hints(p), rc) == nullptr) {
+                return Error{Status::nodev, {}};
+            }
             return std::move(ip).error();
         }
         c.ip = std::move(*ip);
@@ -188,8 +230,8 @@ Result<Choice> choose_one(const Provider& p, const plugin::OpenSpec& spec, int& 
         return Error{
             Status::protonosupport,
             fmt::format("ofi+{} has no IP addresses, and na_init_info.addr_format asks for "
-                        "IPv{}: leave it unspecified, or take ofi+tcp",
-                        spec.protocol, format == AddressFormat::ipv4 ? 4 : 6)};
+                        "IPv{}: leave it unspecified, or take one that has: {}",
+                        spec.protocol, format == AddressFormat::ipv4 ? 4 : 6, protocols_with_ip())};
     } else if (p.naming == Naming::text) {
         c.name = spec.host;
         if (!spec.host.empty() && !session::is_name(spec.host)) {

@@ -136,6 +136,26 @@ void Registrar::open(fid_domain* domain, const fi_info& info) noexcept {
     key_bytes_ = std::min(info.domain_attr->mr_key_size, kMaxRawKey);
 }
 
+namespace {
+
+// Some providers say that they take device memory whatever libfabric was built with.
+std::string_view of_what(MemoryKind kind) noexcept {
+    switch (kind) {
+        case MemoryKind::cuda:
+            return " of CUDA memory (libfabric has to be built with CUDA, and find a device)";
+        case MemoryKind::rocm:
+            return " of ROCm memory (libfabric has to be built with ROCm, and find a device)";
+        case MemoryKind::ze:
+            return " of Level Zero memory (libfabric has to be built with it, and find a device)";
+        case MemoryKind::host:
+        case MemoryKind::unknown:
+            break;
+    }
+    return "";
+}
+
+}  // namespace
+
 Result<FabricMr> Registrar::register_one(void* memory, std::size_t bytes, std::uint64_t access,
                                          MemoryKind kind, std::uint64_t device,
                                          fid_ep* endpoint) const {
@@ -174,7 +194,7 @@ Result<FabricMr> Registrar::register_one(void* memory, std::size_t bytes, std::u
         }
     }
     if (rc != 0) {
-        return failure(rc, fmt::format("register {} bytes", bytes));
+        return failure(rc, fmt::format("register {} bytes{}", bytes, of_what(kind)));
     }
     FabricMr owner(mr);
     if ((mode_ & FI_MR_ENDPOINT) != 0 && endpoint != nullptr) {

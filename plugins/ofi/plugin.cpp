@@ -25,9 +25,13 @@ class Plugin final : public plugin::Plugin {
     }
     std::string library() const override {
         const std::uint32_t v = fi_version();
-        const std::string_view tcp = provider_of("tcp");
-        return fmt::format("libfabric {}.{}{}{}", FI_MAJOR(v), FI_MINOR(v),
-                           tcp.empty() ? "" : ", tcp is provider ", tcp);
+        std::string text = fmt::format("libfabric {}.{}", FI_MAJOR(v), FI_MINOR(v));
+        for (const std::string_view protocol : ambiguous_protocols()) {
+            if (const std::string_view chosen = provider_of(protocol); !chosen.empty()) {
+                text += fmt::format(", {} is provider {}", protocol, chosen);
+            }
+        }
+        return text;
     }
 };
 

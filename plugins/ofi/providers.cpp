@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plugins/ofi/providers.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -20,11 +22,15 @@ constexpr std::uint16_t version(unsigned major, unsigned minor) noexcept {
 // A round trip for what does not fit costs more than to copy it, over the kernel's TCP as much as
 // the call itself. rxm does not send more at once; its own limit must be the same on both sides, so
 // that it is not changed here.
-constexpr std::size_t kMessage = 16 * 1024;
+constexpr std::size_t kMessage = std::size_t{16} * 1024;
 
 // rxm makes room as it is needed, 16 KiB each. What is injected counts, too, and is not known to us
 // until the peer has answered.
 constexpr std::size_t kRxmDepth = 2048;
+
+// Its usual room. It never gets back the place of a receive whose message comes in several steps
+// and breaks off: that many less what is posted are needed to take all of them.
+constexpr std::size_t kRxmReceives = 2048;
 
 constexpr Provider kProviders[] = {
     {
@@ -34,6 +40,7 @@ constexpr Provider kProviders[] = {
         .probe = Probe::tcp,
         .message = kMessage,
         .costly_messages = true,
+        .multi_recv = false,
         .breaks = true,
         .in_order = SIZE_MAX,
         .remark = "reliable datagrams of its own from libfabric 1.18 on; before, only connected "
@@ -44,8 +51,10 @@ constexpr Provider kProviders[] = {
         .fabric = "tcp;ofi_rxm",
         .probe = Probe::tcp,
         .message = kMessage,
-        .costly_messages = true,
         .depth = kRxmDepth,
+        .receives = kRxmReceives,
+        .costly_messages = true,
+        .multi_recv = false,
         .breaks = true,
         .in_order = kMessage,
         .polls_all = true,
@@ -58,8 +67,10 @@ constexpr Provider kProviders[] = {
         .fabric = "tcp;ofi_rxm",
         .probe = Probe::tcp,
         .message = kMessage,
-        .costly_messages = true,
         .depth = kRxmDepth,
+        .receives = kRxmReceives,
+        .costly_messages = true,
+        .multi_recv = false,
         .breaks = true,
         .in_order = kMessage,
         .polls_all = true,
@@ -69,12 +80,16 @@ constexpr Provider kProviders[] = {
     {
         .protocol = "verbs",
         .fabric = "verbs;ofi_rxm",
+        .receives = kRxmReceives,
+        .multi_recv = false,
         .breaks = true,
         .connects_once = true,
     },
     {
         .protocol = "verbs;ofi_rxm",
         .fabric = "verbs;ofi_rxm",
+        .receives = kRxmReceives,
+        .multi_recv = false,
         .breaks = true,
         .connects_once = true,
     },
@@ -133,8 +148,8 @@ constexpr Provider kProviders[] = {
         .fabric = "sockets",
         .probe = Probe::tcp,
         .message = kMessage,
-        .costly_messages = true,
         .depth = 96,  // of the 128 that it has for what is sent and what comes
+        .costly_messages = true,
         .inject = false,
         .breaks = true,
         .in_order = SIZE_MAX,
@@ -186,6 +201,19 @@ std::string service_key(const ServiceKey& key) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> ambiguous_protocols() {
+    std::vector<std::string_view> list;
+    for (const Provider& p : kProviders) {
+        const bool differs = std::any_of(
+            std::begin(kProviders), std::end(kProviders),
+            [&](const Provider& x) { return x.protocol == p.protocol && x.fabric != p.fabric; });
+        if (differs && std::find(list.begin(), list.end(), p.protocol) == list.end()) {
+            list.push_back(p.protocol);
+        }
+    }
+    return list;
+}
 
 Result<std::string> auth_key_bytes(const Provider& provider, std::string_view text) {
     if (provider.auth_key == KeyForm::bytes) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "na/result.hpp"
 #include "na/session/address.hpp"
@@ -29,6 +30,9 @@ enum class Probe : std::uint8_t {
     process,  // the name begins with the process id
 };
 
+// Protocols that different providers are taken for, by version.
+std::vector<std::string_view> ambiguous_protocols();
+
 // Mercury's other names for some protocols; what has none is returned as it is.
 std::string_view usual_name(std::string_view protocol) noexcept;
 
@@ -41,14 +45,18 @@ struct Provider {
     Probe probe = Probe::none;
     KeyForm auth_key = KeyForm::bytes;
     std::size_t message = session::kUsualMessage;  // how large one may be, unless the user says
-    // Several small messages in one take less, also of the time of those that wait for company
-    // (Caps::costly_messages).
-    bool costly_messages = false;
     // Operations under way that it has room for, of all peers together (tx_attr->size), at most:
     // where it has none left, peers that take nothing keep it from the others.
     std::size_t depth = 256;
-    bool wait_fd = true;     // completion queues have descriptors to wait on
-    bool multi_recv = true;  // FI_MULTI_RECV works
+    std::size_t receives = 256;  // likewise (rx_attr->size)
+    // Several small messages in one take less, also of the time of those that wait for company
+    // (Caps::costly_messages).
+    bool costly_messages = false;
+    bool wait_fd = true;  // completion queues have descriptors to wait on
+    // Several messages go into one buffer (FI_MULTI_RECV), which comes back whatever they are: rxm
+    // of libfabric 1.17 says nothing of one whose last message was too large for the rest, or ended
+    // half-way, so that a stranger takes all of them with four messages.
+    bool multi_recv = true;
     bool delivery_complete =
         true;            // puts complete when they are visible at the target (FI_DELIVERY_COMPLETE)
     bool inject = true;  // what is injected leaves at once, and not only with later progress

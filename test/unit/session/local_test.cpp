@@ -120,6 +120,16 @@ TEST_CASE("contexts listen in a row") {
     m.taken = {5001, 5005};
     REQUIRE(na::ok(m.listen(local, {5000, 5010}).status));
     CHECK(m.ours == std::vector<std::uint16_t>{5002, 5003, 5004});
+    // None of them leaves it, whoever the last port belongs to.
+    m.taken = {5000};
+    REQUIRE(na::ok(m.listen(local, {5000, 5003}).status));
+    CHECK(m.ours == std::vector<std::uint16_t>{5001, 5002, 5003});
+    m.taken = {5000, 5001};
+    CHECK(m.listen(local, {5000, 5003}).status == Status::addrinuse);
+    m.taken = {};
+    const Error narrow = m.listen(local, {5000, 5001});
+    CHECK(narrow.status == Status::invalid_arg);
+    CHECK(narrow.message.find("ports 5000-5001 are 2") != std::string::npos);
     // Any: what the machine gives may have no free one behind it.
     m.taken = {40'001};
     REQUIRE(na::ok(m.listen(local, {}).status));
@@ -154,10 +164,22 @@ TEST_CASE("no room to listen says what to do") {
     m.taken = {5001};
     Error e = m.listen(local, {5000, 5000});
     CHECK(e.status == Status::addrinuse);
-    CHECK(e.message.find("5000") != std::string::npos);
-    CHECK(e.message.find("behind it") != std::string::npos);
+    CHECK(e.message ==
+          "test+mem: port 5001, for context 1 of a class at 5000, is in use on 192.0.2.1 (taken): "
+          "choose another port, or 0 for any");
     CHECK(m.ours.empty());
-    CHECK(m.listen(local, {65535, 65535}).status == Status::addrinuse);
+    e = m.listen(local, {65535, 65535});
+    CHECK(e.status == Status::addrinuse);
+    CHECK(e.message ==
+          "test+mem: port 65536, for context 1 of a class at 65535, does not exist: choose another "
+          "port, or 0 for any");
+    m.taken = {6001, 6002};
+    e = m.listen(local, {6000, 6002});
+    CHECK(e.status == Status::addrinuse);
+    CHECK(e.message ==
+          "test+mem: none of the ports 6000-6002 will do, the last because port 6001 is in use on "
+          "192.0.2.1 (taken): choose another port, or 0 for any");
+    m.taken = {5001};
     // Not for ever.
     for (std::uint32_t p = 40'000; p < 65'536; ++p) {
         m.taken.insert(static_cast<std::uint16_t>(p));
