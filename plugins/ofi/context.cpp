@@ -67,6 +67,7 @@ Context::Context(Domain& domain, std::uint8_t id, std::unique_ptr<Endpoint> endp
       pool_(domain.local().bounce_bytes(), most_requests(domain.info().tx_attr->size)) {}
 
 Context::~Context() {
+    domain_.context_closes(id());
     say_goodbye();
     see_off();
     if (domain_.provider().forgets_requests) {

@@ -31,6 +31,11 @@ class Domain final : public session::Domain {
     const fi_info& info() const noexcept { return *choice_.info; }
     const Provider& provider() const noexcept { return *choice_.provider; }
     const Registrar& registrar() const noexcept { return registrar_; }
+    void context_closes(std::uint8_t id) noexcept {
+        if (id == 0) {
+            registrar_.bind_to(nullptr);
+        }
+    }
     fid_fabric* fabric() const noexcept { return base_->fabric.get(); }
     std::shared_ptr<void> base() const noexcept { return base_; }
     bool delivery_complete() const noexcept { return choice_.delivery_complete; }

@@ -247,10 +247,19 @@ Result<std::unique_ptr<plugin::Region>> Registrar::make(std::span<const Segment>
     }
     auto region = std::make_unique<Region>();
     region->host_ = kind == MemoryKind::host;
+    // The endpoint must not close meanwhile.
+    std::unique_lock bound(binding_, std::defer_lock);
+    if ((mode_ & FI_MR_ENDPOINT) != 0) {
+        bound.lock();
+        if (endpoint_ == nullptr) {
+            return Error{Status::opnotsupported,
+                         "this provider binds memory to the endpoint of context 0, which is "
+                         "closed: open that context first"};
+        }
+    }
     std::uint64_t sum = 0;
     for (const Segment& s : segments) {
-        auto mr = register_one(s.base, s.length, rights, kind, device,
-                               endpoint_.load(std::memory_order_acquire));
+        auto mr = register_one(s.base, s.length, rights, kind, device, endpoint_);
         if (!mr) {
             return std::move(mr).error();
         }

@@ -8,9 +8,9 @@
 //   raw       length, address, base of the registration, size of the key, key
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
@@ -80,9 +80,11 @@ class Region final : public plugin::Region {
 class Registrar {
  public:
     void open(fid_domain* domain, const fi_info& info) noexcept;
-    // What the user's memory is bound to where the provider wants it (FI_MR_ENDPOINT).
+    // What the user's memory is bound to where the provider wants it (FI_MR_ENDPOINT). null: it is
+    // about to close, after which memory is refused.
     void bind_to(fid_ep* endpoint) noexcept {
-        endpoint_.store(endpoint, std::memory_order_release);
+        const std::lock_guard guard(binding_);
+        endpoint_ = endpoint;
     }
 
     Result<std::unique_ptr<plugin::Region>> make(std::span<const Segment> segments, Access access,
@@ -104,7 +106,8 @@ class Registrar {
     Error read_key(util::ByteReader& r, Region& region, Region::Part& part) const;
 
     fid_domain* domain_ = nullptr;
-    std::atomic<fid_ep*> endpoint_{nullptr};
+    mutable std::mutex binding_;
+    fid_ep* endpoint_ = nullptr;
     int mode_ = 0;
     std::size_t key_bits_ = 64;
     std::size_t key_bytes_ = 0;  // of raw keys, at most

@@ -202,7 +202,8 @@ ssize_t Context::post_piece(Transfer& t) noexcept {
     message.rma_iov_count = 1;
     message.context = &r->provider;
     std::uint64_t flags = FI_COMPLETION;
-    const bool inject = put && size <= inject_;
+    // Providers copy what they inject, which they cannot from a device.
+    const bool inject = put && size <= inject_ && local.host();
     if (put) {
         flags |=
             (inject ? FI_INJECT : 0) | (domain_.delivery_complete() ? FI_DELIVERY_COMPLETE : 0);

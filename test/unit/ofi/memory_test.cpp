@@ -247,6 +247,11 @@ TEST_CASE("registrations that belong to an endpoint are bound to it and enabled"
     p.refuse_bind = true;
     const auto refused = p.registrar.make(m.segments, Access::read_write, MemoryKind::host, 0);
     CHECK(refused.status() == Status::invalid_arg);
+    // Nor when there is none any more.
+    p.refuse_bind = false;
+    p.registrar.bind_to(nullptr);
+    const auto late = p.registrar.make(m.segments, Access::read_write, MemoryKind::host, 0);
+    CHECK(late.status() == Status::opnotsupported);
 }
 
 TEST_CASE("what goes through buffers is registered where the provider wants that",
