@@ -219,8 +219,9 @@ TEST_CASE("strangers break off in libfabric's language", "[na][door]") {
     }
     for (const Waiting waiting : {Waiting::blocking, Waiting::busy}) {
         Visited server(provider(), waiting);
-        for (unsigned n = 0; n < 72 * support::options().rounds; ++n) {
-            server.stranger(kSizes[n % std::size(kSizes)], n / std::size(kSizes) % 3);
+        for (std::size_t n = 0; n < 72 * support::options().rounds; ++n) {
+            server.stranger(kSizes[n % std::size(kSizes)],
+                            static_cast<unsigned>(n / std::size(kSizes) % 3));
             if (n % 12 == 11) {
                 INFO("after " << n + 1);
                 server.visit();
