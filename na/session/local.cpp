@@ -179,16 +179,15 @@ Error listen_in_row(
         return true;
     };
     util::PortRange ports = ip.ports;
-    if (ports.first != ports.last) {
+    if (ports.first != ports.last && local.listening) {
         // Whoever lets a range through a firewall means all contexts.
-        const int behind = local.contexts - 1;
+        const int behind = local.reserved - 1;
         if (ports.last - ports.first < behind) {
             return Error{Status::invalid_arg,
-                         fmt::format("{}: ports {} are {}, and each of up to {} contexts "
-                                     "(max_contexts) needs one: give more ports, or allow fewer "
-                                     "contexts",
+                         fmt::format("{}: ports {} are {}, and each of {} contexts (max_contexts) "
+                                     "needs one: give more ports, or allow fewer contexts",
                                      local.name, ports.text(), ports.last - ports.first + 1,
-                                     local.contexts)};
+                                     local.reserved)};
         }
         ports.last = static_cast<std::uint16_t>(ports.last - behind);
     }

@@ -207,8 +207,8 @@ void Context::done(Request& r, int error, const char* text) {
 
 std::size_t Context::poll() {
     std::size_t events = read_queue();
-    if (endpoint_->receives().starved()) [[unlikely]] {
-        endpoint_->receives().repost();
+    if (endpoint_->starved()) [[unlikely]] {
+        endpoint_->repost();
     }
     if (!transfers_.empty()) [[unlikely]] {
         events += go_on();
@@ -226,7 +226,7 @@ Context::Rest Context::rest() noexcept {
     if (!silence_.empty()) {
         wake_within(util::SilenceWatch::kInterval);
     }
-    if (!transfers_.empty() || endpoint_->receives().starved()) {
+    if (!transfers_.empty() || endpoint_->starved()) {
         retry_soon();
     }
     if (endpoint_->wait_fd() < 0) {
@@ -248,7 +248,6 @@ void Context::look() {
 std::size_t Context::read_queue() noexcept {
     fi_cq_data_entry entries[kBatch];
     std::size_t events = 0;
-    Receives& receives = endpoint_->receives();
     follow_spots();
     for (;;) {
         // tcp of libfabric 1.17 reads errno when a stranger has hung up before a whole connection
@@ -284,12 +283,13 @@ std::size_t Context::read_queue() noexcept {
             auto& buffer = static_cast<ReceiveBuffer&>(*token);
             if ((e.flags & FI_RECV) != 0 || e.len != 0) {
                 const auto* at =
-                    receives.multi() ? static_cast<const std::byte*>(e.buf) : buffer.memory;
+                    endpoint_->multi() ? static_cast<const std::byte*>(e.buf) : buffer.memory;
                 arrived({at, e.len});
             }
             // A single receive is used up, a multi-receive when the provider says so.
-            if (!receives.multi() || (e.flags & FI_MULTI_RECV) != 0) {
-                receives.ended(buffer);
+            if (!endpoint_->multi() || (e.flags & FI_MULTI_RECV) != 0) {
+                endpoint_->unposted(buffer);
+                (void)endpoint_->post(buffer);
             }
         }
         events += static_cast<std::size_t>(n);
@@ -319,9 +319,8 @@ bool Context::read_error() noexcept {
     if (token->what == Token::What::buffer) {
         malformed("a message that the provider could not receive");
         auto& buffer = static_cast<ReceiveBuffer&>(*token);
-        Receives& receives = endpoint_->receives();
-        if (!receives.multi() || (error.flags & FI_MULTI_RECV) != 0) {
-            receives.ended(buffer);
+        if (!endpoint_->multi() || (error.flags & FI_MULTI_RECV) != 0) {
+            endpoint_->unposted(buffer);
         }
         return true;
     }
@@ -347,13 +346,9 @@ void Context::cancel(Op& op) {
 void Context::stats(std::vector<plugin::Stat>& out) const {
     Engine::stats(out);
     const plugin::Stat list[] = {
-        {"ofi_injected", stats_.injected},
-        {"ofi_copied", stats_.copied},
-        {"ofi_errors", stats_.errors},
-        {"ofi_rma_inject", stats_.rma_inject},
-        {"ofi_rma_bounce", stats_.rma_bounce},
-        {"ofi_rma_direct", stats_.rma_direct},
-        {"ofi_kept_receives", endpoint_->receives().overtaken()},
+        {"ofi_injected", stats_.injected},     {"ofi_copied", stats_.copied},
+        {"ofi_errors", stats_.errors},         {"ofi_rma_inject", stats_.rma_inject},
+        {"ofi_rma_bounce", stats_.rma_bounce}, {"ofi_rma_direct", stats_.rma_direct},
     };
     out.insert(out.end(), std::begin(list), std::end(list));
 }

@@ -296,11 +296,13 @@ Result<std::unique_ptr<plugin::Context>> Domain::open_context(std::uint8_t id, p
                 return std::move(fresh).error();
             }
             endpoint = std::move(*fresh);
-            if (id == 0) {
-                registrar_.bind_to(endpoint->ep());
-            }
         }
+        fid_ep* const ep = endpoint->ep();
+        context_closes(id);  // until there is one that says when it does
         auto context = std::make_unique<Context>(*this, id, std::move(endpoint), sink);
+        if (id == 0) {
+            registrar_.bind_to(ep);
+        }
         if (Error error = context->open(); !ok(error.status)) {
             return error;
         }

@@ -16,8 +16,14 @@
 namespace na::ofi {
 namespace {
 
+constexpr std::size_t kReceiveBytes = std::size_t{4} << 20;  // for messages, per context
+constexpr std::size_t kMultiBuffers = 4;
+constexpr std::size_t kMinSingles = 16;
+constexpr std::size_t kMaxSingles = 256;
 constexpr std::size_t kQueue = 8192;
-// A message beyond this comes in several steps, and may fail between them.
+// A message beyond this comes in several steps, and may fail between them. If it was to be the last
+// of a multi-receive, rxm of libfabric 1.17 does not say that the buffer is free again: a server
+// loses all of its buffers, one per client that is killed.
 constexpr std::size_t kLargestForMulti = 16 * 1024;
 
 Error still_owed() {
@@ -37,7 +43,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
     }
     std::unique_ptr<Endpoint> e(
         new Endpoint(choice.provider->naming,
-                     choice.provider->multi_recv && spec.largest <= kLargestForMulti, spec));
+                     choice.provider->multi_recv && spec.largest <= kLargestForMulti, spec.waits));
     fid_ep* ep = nullptr;
     if (const int rc = fi_endpoint(spec.domain, info.get(), &ep, nullptr); rc != 0) {
         return failure(rc, "make an endpoint");
@@ -96,7 +102,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
     }
     // Not before: shm of libfabric 1.17 has nowhere to keep it until the endpoint is enabled, and
     // crashes.
-    if (e->receives_.multi()) {
+    if (e->multi_) {
         std::size_t least = std::max(spec.largest, session::kMaxControl);
         rc = fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof least);
         if (rc != 0) {
@@ -104,7 +110,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointSpec& spec,
         }
     }
     // Only now: some providers have nowhere to keep it before.
-    if (Error error = e->receives_.open(*ep, spec.largest); !ok(error.status)) {
+    if (Error error = e->make_buffers(spec); !ok(error.status)) {
         return error;
     }
     return e;
@@ -180,6 +186,59 @@ Error Endpoint::listen(const Choice& choice, std::string_view source) {
     hidden_ = !choice.provider->forgets_names && !take_spot(name, segment_.get());
     neighbour_->state = hidden_ ? Neighbour::State::hidden : Neighbour::State::open;
     return Error{Status::success, {}};
+}
+
+Error Endpoint::make_buffers(const EndpointSpec& spec) {
+    const std::size_t least = (std::max(spec.largest, session::kMaxControl) + 63) / 64 * 64;
+    std::size_t count = kMultiBuffers;
+    buffer_bytes_ = least;
+    if (multi_) {
+        buffer_bytes_ = std::max(kReceiveBytes / kMultiBuffers, least * 8);
+    } else {
+        count = std::clamp(kReceiveBytes / least, kMinSingles, kMaxSingles);
+    }
+    // Not zeroed: the pages are taken as they are used.
+    memory_.reset(new std::byte[count * buffer_bytes_]);
+    auto mr = spec.registrar->local(memory_.get(), count * buffer_bytes_, *ep_);
+    if (!mr) {
+        return std::move(mr).error();
+    }
+    registration_ = std::move(*mr);
+    buffers_.resize(count);
+    starved_ = count;
+    for (std::size_t i = 0; i < count; ++i) {
+        ReceiveBuffer& b = buffers_[i];
+        b.what = Token::What::buffer;
+        b.memory = memory_.get() + i * buffer_bytes_;
+        b.descriptor = registration_ == nullptr ? nullptr : fi_mr_desc(registration_.get());
+    }
+    repost();
+    return Error{Status::success, {}};
+}
+
+Status Endpoint::post(ReceiveBuffer& buffer) noexcept {
+    iovec vector{buffer.memory, buffer_bytes_};
+    fi_msg message{};
+    message.msg_iov = &vector;
+    message.desc = &buffer.descriptor;
+    message.iov_count = 1;
+    message.addr = FI_ADDR_UNSPEC;
+    message.context = &buffer.provider;
+    const ssize_t rc = fi_recvmsg(ep_.get(), &message, multi_ ? FI_MULTI_RECV : 0);
+    if (rc == 0) {
+        buffer.posted = true;
+        --starved_;
+    }
+    return status_of(rc);
+}
+
+bool Endpoint::repost() noexcept {
+    for (ReceiveBuffer& b : buffers_) {
+        if (!b.posted && !ok(post(b))) {
+            return false;
+        }
+    }
+    return true;
 }
 
 Result<Address> Endpoint::name() const {

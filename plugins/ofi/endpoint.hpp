@@ -5,7 +5,7 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
+#include <vector>
 
 #include "na/session/address.hpp"
 #include "na/util/fd.hpp"
@@ -13,11 +13,24 @@
 #include "plugins/ofi/info.hpp"
 #include "plugins/ofi/memory.hpp"
 #include "plugins/ofi/neighbours.hpp"
-#include "plugins/ofi/receives.hpp"
 
 namespace na::ofi {
 
 using session::Address;
+
+// What libfabric gets as context of an operation: the provider's own space first, then what it was.
+struct Token {
+    enum class What : std::uint8_t { buffer, request };
+    fi_context2 provider{};
+    What what = What::request;
+};
+
+// A posted receive buffer.
+struct ReceiveBuffer : Token {
+    std::byte* memory = nullptr;
+    void* descriptor = nullptr;
+    bool posted = false;
+};
 
 struct EndpointSpec {
     fid_fabric* fabric = nullptr;
@@ -41,8 +54,8 @@ class Endpoint {
     fid_ep* ep() const noexcept { return ep_.get(); }
     fid_cq* cq() const noexcept { return cq_.get(); }
     fid_av* av() const noexcept { return av_.get(); }
-    Receives& receives() noexcept { return receives_; }
-    const Receives& receives() const noexcept { return receives_; }
+    // Several messages go into one buffer.
+    bool multi() const noexcept { return multi_; }
     // -1: the provider has none, or nobody waits
     int wait_fd() const noexcept { return waits_ ? queue_fd_ : -1; }
     int queue_fd() const noexcept { return queue_fd_; }  // likewise, but for who waits
@@ -55,14 +68,30 @@ class Endpoint {
     const std::string& known_as() const noexcept { return neighbour_name_; }  // with its NUL
     bool hidden() const noexcept { return hidden_; }  // from others of this process
 
+    // Gives a buffer to the provider, or again. again: later.
+    Status post(ReceiveBuffer& buffer) noexcept;
+    // Posts what could not be posted.
+    bool repost() noexcept;
+    bool starved() const noexcept { return starved_ != 0; }
+    void unposted(ReceiveBuffer& buffer) noexcept {
+        buffer.posted = false;
+        ++starved_;
+    }
+
  private:
-    Endpoint(Naming naming, bool multi, const EndpointSpec& spec)
-        : naming_(naming), waits_(spec.waits), receives_(multi, *spec.registrar) {}
+    Endpoint(Naming naming, bool multi, bool waits)
+        : naming_(naming), multi_(multi), waits_(waits) {}
     Error listen(const Choice& choice, std::string_view source);
+    Error make_buffers(const EndpointSpec& spec);
 
     const Naming naming_;
+    const bool multi_;
     const bool waits_;
-    Receives receives_;       // freed after what may still write to them
+    std::size_t buffer_bytes_ = 0;
+    std::size_t starved_ = 0;
+    std::unique_ptr<std::byte[]> memory_;
+    FabricMr registration_;
+    std::vector<ReceiveBuffer> buffers_;
     util::UniqueFd segment_;  // holds it
     FabricAv av_;
     FabricCq cq_;

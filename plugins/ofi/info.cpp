@@ -54,12 +54,12 @@ Info make_hints(const Provider& p) {
     // More than it has would be refused, and how much that is depends on version and environment:
     // then all of it, of which ask() takes what is wanted.
     hints->tx_attr->size = p.depth > kAny ? 0 : p.depth;
-    hints->rx_attr->size = p.receives > kAny ? 0 : p.receives;
+    hints->rx_attr->size = kAny;
     return hints;
 }
 
 // Of several devices the nearest to this process's processors; of those as near as each other, the
-// one that libfabric names first. (Where peers are reached by IP the address has decided already.)
+// one that libfabric names first. (Where peers are reached by IP the address decides.)
 const fi_info& nearest(const std::vector<const fi_info*>& answers) {
     std::vector<std::string> devices;
     for (const fi_info* i : answers) {
@@ -93,12 +93,11 @@ Info ask(const Provider& p, const fi_info& hints, int& rc) {
         rc = -FI_ENODATA;
         return nullptr;
     }
-    Info found(fi_dupinfo(&nearest(answers)));
+    Info found(fi_dupinfo(p.naming == Naming::native ? &nearest(answers) : answers.front()));
     if (found == nullptr) {
         throw std::bad_alloc();
     }
     found->tx_attr->size = std::min(found->tx_attr->size, p.depth);
-    found->rx_attr->size = std::min(found->rx_attr->size, p.receives);
     return found;
 }
 

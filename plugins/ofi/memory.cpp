@@ -194,7 +194,8 @@ Result<FabricMr> Registrar::register_one(void* memory, std::size_t bytes, std::u
         }
     }
     if (rc != 0) {
-        return failure(rc, fmt::format("register {} bytes{}", bytes, of_what(kind)));
+        const bool unknown = rc == -FI_ENOSYS || rc == -FI_EOPNOTSUPP;
+        return failure(rc, fmt::format("register {} bytes{}", bytes, unknown ? of_what(kind) : ""));
     }
     FabricMr owner(mr);
     if ((mode_ & FI_MR_ENDPOINT) != 0 && endpoint != nullptr) {
@@ -249,9 +250,11 @@ Result<std::unique_ptr<plugin::Region>> Registrar::make(std::span<const Segment>
     region->host_ = kind == MemoryKind::host;
     // The endpoint must not close meanwhile.
     std::unique_lock bound(binding_, std::defer_lock);
+    fid_ep* endpoint = nullptr;
     if ((mode_ & FI_MR_ENDPOINT) != 0) {
         bound.lock();
-        if (endpoint_ == nullptr) {
+        endpoint = endpoint_;
+        if (endpoint == nullptr) {
             return Error{Status::opnotsupported,
                          "this provider binds memory to the endpoint of context 0, which is "
                          "closed: open that context first"};
@@ -259,7 +262,7 @@ Result<std::unique_ptr<plugin::Region>> Registrar::make(std::span<const Segment>
     }
     std::uint64_t sum = 0;
     for (const Segment& s : segments) {
-        auto mr = register_one(s.base, s.length, rights, kind, device, endpoint_);
+        auto mr = register_one(s.base, s.length, rights, kind, device, endpoint);
         if (!mr) {
             return std::move(mr).error();
         }

@@ -28,10 +28,6 @@ constexpr std::size_t kMessage = std::size_t{16} * 1024;
 // until the peer has answered.
 constexpr std::size_t kRxmDepth = 2048;
 
-// Its usual room. It never gets back the place of a receive whose message comes in several steps
-// and breaks off: that many less what is posted are needed to take all of them.
-constexpr std::size_t kRxmReceives = 2048;
-
 constexpr Provider kProviders[] = {
     {
         .protocol = "tcp",
@@ -40,7 +36,6 @@ constexpr Provider kProviders[] = {
         .probe = Probe::tcp,
         .message = kMessage,
         .costly_messages = true,
-        .multi_recv = false,
         .breaks = true,
         .in_order = SIZE_MAX,
         .remark = "reliable datagrams of its own from libfabric 1.18 on; before, only connected "
@@ -52,9 +47,7 @@ constexpr Provider kProviders[] = {
         .probe = Probe::tcp,
         .message = kMessage,
         .depth = kRxmDepth,
-        .receives = kRxmReceives,
         .costly_messages = true,
-        .multi_recv = false,
         .breaks = true,
         .in_order = kMessage,
         .polls_all = true,
@@ -68,9 +61,7 @@ constexpr Provider kProviders[] = {
         .probe = Probe::tcp,
         .message = kMessage,
         .depth = kRxmDepth,
-        .receives = kRxmReceives,
         .costly_messages = true,
-        .multi_recv = false,
         .breaks = true,
         .in_order = kMessage,
         .polls_all = true,
@@ -80,16 +71,12 @@ constexpr Provider kProviders[] = {
     {
         .protocol = "verbs",
         .fabric = "verbs;ofi_rxm",
-        .receives = kRxmReceives,
-        .multi_recv = false,
         .breaks = true,
         .connects_once = true,
     },
     {
         .protocol = "verbs;ofi_rxm",
         .fabric = "verbs;ofi_rxm",
-        .receives = kRxmReceives,
-        .multi_recv = false,
         .breaks = true,
         .connects_once = true,
     },

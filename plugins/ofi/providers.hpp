@@ -48,15 +48,11 @@ struct Provider {
     // Operations under way that it has room for, of all peers together (tx_attr->size), at most:
     // where it has none left, peers that take nothing keep it from the others.
     std::size_t depth = 256;
-    std::size_t receives = 256;  // likewise (rx_attr->size)
     // Several small messages in one take less, also of the time of those that wait for company
     // (Caps::costly_messages).
     bool costly_messages = false;
-    bool wait_fd = true;  // completion queues have descriptors to wait on
-    // Several messages go into one buffer (FI_MULTI_RECV), which comes back whatever they are: rxm
-    // of libfabric 1.17 says nothing of one whose last message was too large for the rest, or ended
-    // half-way, so that a stranger takes all of them with four messages.
-    bool multi_recv = true;
+    bool wait_fd = true;     // completion queues have descriptors to wait on
+    bool multi_recv = true;  // FI_MULTI_RECV works
     bool delivery_complete =
         true;            // puts complete when they are visible at the target (FI_DELIVERY_COMPLETE)
     bool inject = true;  // what is injected leaves at once, and not only with later progress

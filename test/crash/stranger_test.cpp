@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Strangers who do speak libfabric, but not our language: messages of any size, whole or broken
-// off. The server loses them, and nothing else.
+// Strangers who do speak libfabric, but not our language: messages of any size. The server loses
+// them, and nothing else.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -90,12 +90,11 @@ class Stranger {
         PARTY_REQUIRE(fi_av_insert(av_.get(), &address, 1, &server_, 0, nullptr) == 1);
     }
 
-    // Begins to send so many, and waits until `whole` of them have gone.
-    void send(std::size_t size, std::size_t count, std::size_t whole) {
+    void send(std::size_t size, std::size_t count) {
         bytes_.assign(size, std::byte{0x5a});
         contexts_.resize(count);
         std::size_t ended = 0;
-        for (std::size_t sent = 0; sent < count || ended < whole;) {
+        for (std::size_t sent = 0; ended < count;) {
             if (sent < count) {
                 const ssize_t rc =
                     fi_send(ep_.get(), bytes_.data(), size, nullptr, server_, &contexts_[sent]);
@@ -150,10 +149,9 @@ class Visited {
                   ready();
               }),
           strangers_(
-              [=](std::uint64_t size, const std::string& text, const std::function<void()>& ready) {
-                  const std::size_t space = text.find(' ');
-                  Stranger stranger(provider, text.substr(space + 1));
-                  stranger.send(size, 8, std::stoul(text.substr(0, space)));
+              [=](std::uint64_t size, const std::string& uri, const std::function<void()>& ready) {
+                  Stranger stranger(provider, uri);
+                  stranger.send(size, 8);
                   ready();
                   for (;;) {
                       stranger.poll();
@@ -169,10 +167,10 @@ class Visited {
         visitors_.reap(pump);
         CHECK(inbox_.pings() == ++visits_);
     }
-    // One that is killed when `whole` of its eight messages have gone.
-    void stranger(std::size_t size, unsigned whole) {
+    // One that sends eight, and is killed then.
+    void stranger(std::size_t size) {
         const auto pump = [this] { side_.turn(1); };
-        const pid_t pid = strangers_.start(size, std::to_string(whole) + " " + uri_, pump);
+        const pid_t pid = strangers_.start(size, uri_, pump);
         Nursery::kill(pid);
         strangers_.reap(pump);
     }
@@ -196,36 +194,17 @@ TEST_CASE("strangers say too much in libfabric's language", "[na][door]") {
     if (provider().empty()) {
         return;  // no door of libfabric's
     }
+    if (FI_VERSION_LT(fi_version(), FI_VERSION(1, 18)) && provider() != "sockets") {
+        support::skip("rxm of libfabric 1.17 keeps receives whose message is too large");
+        return;
+    }
     for (const Waiting waiting : {Waiting::blocking, Waiting::busy}) {
         Visited server(provider(), waiting);
         server.visit();
         for (const std::size_t size : kSizes) {
             INFO(size << " bytes");
-            server.stranger(size, 8);
+            server.stranger(size);
             server.visit();
-        }
-        server.close();
-    }
-}
-
-TEST_CASE("strangers break off in libfabric's language", "[na][door]") {
-    if (provider().empty()) {
-        return;
-    }
-    if (provider() == "sockets") {
-        support::skip(
-            "libfabric's sockets keeps a receive for each, and serves nobody when none is left");
-        return;
-    }
-    for (const Waiting waiting : {Waiting::blocking, Waiting::busy}) {
-        Visited server(provider(), waiting);
-        for (std::size_t n = 0; n < 72 * support::options().rounds; ++n) {
-            server.stranger(kSizes[n % std::size(kSizes)],
-                            static_cast<unsigned>(n / std::size(kSizes) % 3));
-            if (n % 12 == 11) {
-                INFO("after " << n + 1);
-                server.visit();
-            }
         }
         server.close();
     }

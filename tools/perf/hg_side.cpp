@@ -252,7 +252,8 @@ std::uint64_t HgClient::bad_requests() const {
 
 void HgClient::check(std::uint64_t size) {
     if (const std::uint64_t bad = bad_requests() - bad_before_; bad != 0) {
-        throw Failure(fmt::format("the server could not read {} requests of {} B", bad, size));
+        throw Failure(fmt::format(
+            "the server could not read {} requests, this client's of {} B or others'", bad, size));
     }
 }
 

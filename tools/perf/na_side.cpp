@@ -209,7 +209,10 @@ NaClient::NaClient(const Options& options, const std::vector<std::string>& addre
     side_.connect(addresses);
 }
 
-NaClient::~NaClient() = default;
+// After a failure receives are still posted: what they would write to stays.
+NaClient::~NaClient() {
+    (void)self_.release();
+}
 
 void NaClient::shut_down() {
     if (!self_) {
@@ -220,6 +223,7 @@ void NaClient::shut_down() {
 void NaClient::close() {
     if (self_) {
         self_->close();
+        self_.reset();
     }
     side_.close();
 }

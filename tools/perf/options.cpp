@@ -298,12 +298,12 @@ Options parse(const char* tool, int argc, char** argv, const Shape& shape) {
                "--server-cpus is for the server that --launch starts; another has its own "
                "--cpus");
     }
-    if (o.operation == "args" && (o.force_register || o.library_memory)) {
-        refuse(app, "arguments are no registered memory: no -R, no --library-memory with args");
+    if (o.operation == "args" && o.library_memory) {
+        refuse(app, "arguments are no registered memory: no --library-memory with args");
     }
-    if (const CLI::Option* buffers = app.get_option_no_throw("-w");
-        o.operation == "args" && buffers->count() > 0) {
-        without_effect.push_back(buffers);
+    if (o.operation == "args") {
+        without_effect.push_back(app.get_option("-w"));
+        without_effect.push_back(app.get_option("-R"));
     }
     for (const CLI::Option* option : without_effect) {
         if (option->count() > 0) {

@@ -174,7 +174,7 @@ def refused():
     run("hg_bw", "--launch", "-x", "65535", "-w", "65536", "-z", "4g", status=1)  # more than 64 bits have room for
     for what in ("write", "args"):
         run("hg_bw", what, "--launch", "-y", "0", "-z", "0", status=1)
-    run("hg_bw", "args", "--launch", "-R", status=1)
+    run("hg_bw", "args", "--launch", "--library-memory", status=1)
     done = run("na_bw", "--launch", "-Z", "8", status=1)
     expect("-Z" in done.stderr or "takes from" in done.stderr, "a remedy for messages that are too small")
 
@@ -183,7 +183,7 @@ def options_of_mercury():
     """Scripts give all tools the same ones; what has no use is said."""
     every = ["-l", "3", "-w", "2", "-x", "2", "-m", "-R", "-B", "-M", "-s", "--mrecv-ops", "4", "--post-init", "8", "--msg_size", "16k", "-U", "-t", "1",
              "-C", "1", "-X", "1", "-b", "--buf_size_min", "8", "--buf_size_max", "64"]
-    for tool, *operation in (("na_lat",), ("na_bw", "get"), ("hg_rate",), ("hg_bw", "read"), ("hg_first",)):
+    for tool, *operation in (("na_lat",), ("na_bw", "get"), ("hg_rate",), ("hg_bw", "read"), ("hg_bw", "args"), ("hg_first",)):
         run(tool, *operation, "--launch", *every)
     done = run("hg_rate", "--launch", "-l", "3", "-w", "2", "-y", "8", "-z", "8")
     expect("-w has no effect" in done.stderr, "what is ignored is said")

@@ -130,6 +130,18 @@ TEST_CASE("contexts listen in a row") {
     const Error narrow = m.listen(local, {5000, 5001});
     CHECK(narrow.status == Status::invalid_arg);
     CHECK(narrow.message.find("ports 5000-5001 are 2") != std::string::npos);
+    // Only those that there are from the beginning; and who does not listen wants any of them.
+    na::plugin::OpenSpec one = spec(0, 0, 1);
+    one.contexts = 8;
+    Local alone("test", one, Naming::ip);
+    m.taken = {5000};
+    REQUIRE(na::ok(m.listen(alone, {5000, 5001}).status));
+    CHECK(m.ours == std::vector<std::uint16_t>{5001});
+    m.taken = {};
+    one = spec(0, 0, 3);
+    one.listen = false;
+    Local silent("test", one, Naming::ip);
+    CHECK(na::ok(m.listen(silent, {5000, 5001}).status));
     // Any: what the machine gives may have no free one behind it.
     m.taken = {40'001};
     REQUIRE(na::ok(m.listen(local, {}).status));
