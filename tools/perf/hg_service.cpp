@@ -145,7 +145,8 @@ std::unique_ptr<HgService::Session> HgService::make_session(hg_class_t* hg_class
         throw Failure(fmt::format("a client has {} buffers of {} B, and described {} B",
                                   wanted.buffers, wanted.size, HG_Bulk_get_size(wanted.bulk)));
     }
-    need_memory({wanted.size, wanted.buffers}, "a client's buffers");
+    // With what each costs besides, here and in the library.
+    need_memory({wanted.size + 4 * sizeof(void*), wanted.buffers}, "a client's buffers");
     auto session = std::make_unique<Session>();
     session->service = this;
     session->size = wanted.size;

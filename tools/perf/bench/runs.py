@@ -149,44 +149,41 @@ def wait_for_port(port, process):
 class UcxPerftest(Pair):
     """Round trips of ucx_perftest -t tag_lat: twice what it prints, which is one way."""
 
+    test = ("-t", "tag_lat")
+    count, knee = 40000, 8192  # operations per second of measuring; the size at which half of them
+
     def __init__(self, transports, sizes):
         self.transports = transports
         self.sizes = sizes
+
+    def row(self, numbers):
+        # iterations, percentile, average, overall latency in us
+        return {"median_us": 2 * float(numbers[1]), "mean_us": 2 * float(numbers[3])}
 
     def __call__(self, machine):
         rows = {}
         environment = dict(machine.environment, UCX_TLS=self.transports)
         for size in self.sizes:
             port = free_port()
-            count = max(200, int(machine.seconds * 40000 / (1 + size / 8192)))
+            count = max(100, int(machine.seconds * self.count / (1 + size / self.knee)))
             text = self.both(machine, ["ucx_perftest", "-p", str(port)],
-                             ["ucx_perftest", "127.0.0.1", "-p", str(port), "-t", "tag_lat", "-s", str(size), "-n", str(count),
+                             ["ucx_perftest", "127.0.0.1", "-p", str(port), *self.test, "-s", str(size), "-n", str(count),
                               "-w", str(count // 10), "-f", "-v"], port, environment)
             numbers = [line.split(",") for line in text.splitlines() if re.match(r"^\s*\d+,", line)]
             if not numbers:
                 raise Missing("ucx_perftest printed no figures")
-            # iterations, percentile, average, overall latency in us
-            rows[size] = {"median_us": 2 * float(numbers[-1][1]), "mean_us": 2 * float(numbers[-1][3])}
+            rows[size] = self.row(numbers[-1])
         return rows
 
 
 class UcxPut(UcxPerftest):
     """Puts of ucx_perftest -t ucp_put_bw, eight in flight: the time of each."""
 
-    def __call__(self, machine):
-        rows = {}
-        environment = dict(machine.environment, UCX_TLS=self.transports)
-        for size in self.sizes:
-            port = free_port()
-            count = max(50, int(machine.seconds * 100000 / (1 + size / 4096)))
-            text = self.both(machine, ["ucx_perftest", "-p", str(port)],
-                             ["ucx_perftest", "127.0.0.1", "-p", str(port), "-t", "ucp_put_bw", "-s", str(size), "-n", str(count),
-                              "-w", str(count // 10), "-O", "8", "-f", "-v"], port, environment)
-            numbers = [line.split(",") for line in text.splitlines() if re.match(r"^\s*\d+,", line)]
-            if not numbers:
-                raise Missing("ucx_perftest printed no figures")
-            rows[size] = {"median_us": float(numbers[-1][3]), "mean_us": float(numbers[-1][3])}  # it has the mean only
-        return rows
+    test = ("-t", "ucp_put_bw", "-O", "8")
+    count, knee = 100000, 4096
+
+    def row(self, numbers):
+        return {"median_us": float(numbers[3]), "mean_us": float(numbers[3])}  # it has the mean only
 
 
 class FiPingpong(Pair):
