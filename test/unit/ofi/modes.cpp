@@ -9,10 +9,15 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
+
+#include "support/two_process.hpp"
 
 namespace {
 
@@ -20,6 +25,8 @@ constexpr std::size_t kRawKey = 40;  // bytes
 constexpr std::uint64_t kBaseMask = 0x5555;
 
 int bits = 0;
+bool keyed = false;
+modes::Cards* cards = nullptr;
 std::size_t message_limit = 0;
 int real_mode = 0;
 std::size_t real_key_size = 0;
@@ -42,6 +49,55 @@ std::uint64_t next_number = 0x4000;
 
 bool wants(int bit) {
     return (bits & bit) != 0;
+}
+
+void set_key(fi_info& info, const std::string& key) {
+    fi_domain_attr& domain = *info.domain_attr;
+    std::free(domain.auth_key);
+    domain.auth_key = nullptr;
+    domain.auth_key_size = key.size();
+    if (!key.empty()) {
+        domain.auth_key = static_cast<std::uint8_t*>(std::malloc(key.size()));
+        PARTY_REQUIRE(domain.auth_key != nullptr);
+        std::memcpy(domain.auth_key, key.data(), key.size());
+    }
+}
+
+// A card of the network, of which only the place is known.
+struct Nic : fid_nic {
+    explicit Nic(const fi_bus_attr& place_) : fid_nic{}, place(place_) {
+        static fi_ops ops = [] {
+            fi_ops table{};
+            table.size = sizeof table;
+            table.close = [](struct fid* nic) {
+                delete reinterpret_cast<Nic*>(nic);
+                return 0;
+            };
+            table.control = [](struct fid* nic, int command, void* out) {
+                if (command != FI_DUP) {
+                    return -FI_ENOSYS;
+                }
+                *static_cast<fid_nic**>(out) = new Nic(reinterpret_cast<Nic*>(nic)->place);
+                return 0;
+            };
+            return table;
+        }();
+        fid.fclass = FI_CLASS_NIC;
+        fid.ops = &ops;
+        bus_attr = &place;
+    }
+    fi_bus_attr place;
+};
+
+fi_info* info_of(const fi_info& hints, const modes::Card& card) {
+    fi_bus_attr place{};
+    place.bus_type = FI_BUS_PCI;
+    place.attr.pci = {card.domain, card.bus, card.device, card.function};
+    fi_info* info = fi_dupinfo(&hints);
+    info->fabric_attr->name = strdup(card.fabric.c_str());
+    info->ep_attr->max_msg_size = std::size_t{1} << 30;
+    info->nic = new Nic(place);
+    return info;
 }
 
 template <typename Ops>
@@ -270,10 +326,57 @@ std::size_t translated() {
     return translations;
 }
 
+Keyed::Keyed() {
+    keyed = true;
+}
+Keyed::~Keyed() {
+    keyed = false;
+}
+std::vector<Wish>& asked() {
+    static std::vector<Wish> all;
+    return all;
+}
+std::vector<Wish>& opened() {
+    static std::vector<Wish> all;
+    return all;
+}
+
+Cards::Cards(std::string provider_, std::vector<Card> list_)
+    : provider(std::move(provider_)), list(std::move(list_)) {
+    cards = this;
+}
+Cards::~Cards() {
+    cards = nullptr;
+}
+bool is_card(const fi_fabric_attr& fabric) {
+    if (cards == nullptr || fabric.prov_name == nullptr || fabric.prov_name != cards->provider) {
+        return false;
+    }
+    cards->tried.emplace_back(fabric.name == nullptr ? "" : fabric.name);
+    return true;
+}
+
+Wish wish_of(const fi_info& info) {
+    const fi_domain_attr& domain = *info.domain_attr;
+    return {.threading = domain.threading,
+            .traffic_class = info.tx_attr->tclass,
+            .key = std::string(reinterpret_cast<const char*>(domain.auth_key),
+                               domain.auth_key == nullptr ? 0 : domain.auth_key_size)};
+}
+
+bool stands_between() {
+    return bits != 0 || keyed;
+}
+
 fi_info* real_info(const fi_info* info) {
     fi_info* copy = fi_dupinfo(info);
-    copy->domain_attr->mr_mode = real_mode;
-    copy->domain_attr->mr_key_size = real_key_size;
+    if (bits != 0) {
+        copy->domain_attr->mr_mode = real_mode;
+        copy->domain_attr->mr_key_size = real_key_size;
+    }
+    if (keyed) {
+        set_key(*copy, {});
+    }
     return copy;
 }
 
@@ -302,11 +405,35 @@ extern "C" int fi_getinfo(std::uint32_t version, const char* node, const char* s
     static const auto real =
         reinterpret_cast<decltype(&fi_getinfo)>(dlsym(RTLD_NEXT, "fi_getinfo"));
     static thread_local int depth = 0;  // libfabric asks itself, too
-    ++depth;
-    const int rc = real(version, node, service, flags, hints, info);
-    --depth;
     const bool ours = depth == 0 && hints != nullptr && hints->ep_attr != nullptr &&
                       hints->ep_attr->type == FI_EP_RDM && hints->domain_attr != nullptr;
+    std::string key;
+    fi_info* without = nullptr;  // key
+    if (ours) {
+        modes::asked().push_back(modes::wish_of(*hints));
+        key = keyed ? modes::asked().back().key : std::string();
+    }
+    if (!key.empty()) {
+        without = fi_dupinfo(hints);
+        set_key(*without, {});
+    }
+    if (ours && cards != nullptr && hints->fabric_attr != nullptr &&
+        hints->fabric_attr->prov_name != nullptr &&
+        hints->fabric_attr->prov_name == cards->provider) {
+        fi_info** next = info;
+        for (const modes::Card& card : cards->list) {
+            *next = info_of(*hints, card);
+            next = &(*next)->next;
+        }
+        return 0;
+    }
+    ++depth;
+    const int rc = real(version, node, service, flags, without != nullptr ? without : hints, info);
+    --depth;
+    fi_freeinfo(without);
+    for (fi_info* i = rc == 0 && !key.empty() ? *info : nullptr; i != nullptr; i = i->next) {
+        set_key(*i, key);
+    }
     for (fi_info* i = rc == 0 && ours && message_limit != 0 ? *info : nullptr; i != nullptr;
          i = i->next) {
         i->ep_attr->max_msg_size = message_limit;

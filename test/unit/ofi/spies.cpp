@@ -37,6 +37,11 @@ bool& withholds() {
     return yes;
 }
 
+std::optional<Failure>& next_failure() {
+    static std::optional<Failure> failure;
+    return failure;
+}
+
 bool can_open(const std::string& protocol) {
     support::Party party(support::Party::As::process, [&](support::Link& link) {
         link.put(na::Domain::listen(protocol) ? "yes" : "no");
@@ -126,6 +131,7 @@ struct QueueSpy : Spy<QueueSpy, &fid_cq::ops> {
     using Spy::Spy;
     std::vector<fi_cq_err_entry> errors;  // withheld
     std::vector<fi_cq_err_entry> told;    // next to be read
+    std::map<int, std::string> words;     // of errors of ours
 };
 struct VectorSpy : Spy<VectorSpy, &fid_av::ops> {
     using Spy::Spy;
@@ -173,7 +179,7 @@ ssize_t read(fid_cq* queue, void* entries, std::size_t count) {
     QueueSpy& spy = QueueSpy::of(queue);
     ++spy.listened->reads;
     auto* list = static_cast<fi_cq_data_entry*>(entries);
-    if (!withholds() && !spy.errors.empty()) {
+    if (!spy.told.empty() || (!withholds() && !spy.errors.empty())) {
         return -FI_EAVAIL;
     }
     for (;;) {
@@ -204,11 +210,29 @@ ssize_t read(fid_cq* queue, void* entries, std::size_t count) {
                 return kept;
             });
         }
+        if (next_failure()) {
+            auto* failed = std::find_if(list, end, [](const fi_cq_data_entry& e) {
+                return transfers().contains(e.op_context);
+            });
+            if (failed != end) {
+                fi_cq_err_entry error{};
+                error.op_context = failed->op_context;
+                error.err = next_failure()->error;
+                error.prov_errno = next_failure()->provider_error;
+                spy.words[error.prov_errno] = next_failure()->words;
+                spy.told.push_back(error);
+                next_failure().reset();
+                end = std::copy(failed + 1, end, failed);
+            }
+        }
         for (auto* e = list; e != end; ++e) {
             transfers().erase(e->op_context);
         }
         if (end != list) {
             return end - list;
+        }
+        if (!spy.told.empty()) {
+            return -FI_EAVAIL;
         }
     }
 }
@@ -224,6 +248,14 @@ ssize_t readerr(fid_cq* queue, fi_cq_err_entry* error, std::uint64_t flags) {
     }
     transfers().erase(error->op_context);
     return 1;
+}
+
+const char* strerror(fid_cq* queue, int provider_error, const void* data, char* text,
+                     std::size_t size) {
+    QueueSpy& spy = QueueSpy::of(queue);
+    const auto it = spy.words.find(provider_error);
+    return it != spy.words.end() ? it->second.c_str()
+                                 : spy.theirs->strerror(queue, provider_error, data, text, size);
 }
 
 // Its puts and gets.
@@ -252,6 +284,7 @@ int cq_open(fid_domain* domain, fi_cq_attr* attributes, fid_cq** queue, void* co
         spy.listened = listened().back().get();
         spy.ours.read = read;
         spy.ours.readerr = readerr;
+        spy.ours.strerror = strerror;
     }
     return rc;
 }
@@ -267,7 +300,9 @@ int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* co
 }
 
 int open_watched(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context) {
-    const int rc = DomainSpy::of(domain).theirs->endpoint(domain, info, endpoint, context);
+    fi_info* real = modes::real_info(info);
+    const int rc = DomainSpy::of(domain).theirs->endpoint(domain, real, endpoint, context);
+    fi_freeinfo(real);
     if (rc == 0) {
         EndpointSpy::on(*endpoint);
     }
@@ -275,7 +310,8 @@ int open_watched(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* con
 }
 
 int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context) {
-    fi_info* real = modes::wanted() == 0 ? info : modes::real_info(info);
+    modes::opened().push_back(modes::wish_of(*info));
+    fi_info* real = modes::stands_between() ? modes::real_info(info) : info;
     const int rc = FabricSpy::of(fabric).theirs->domain(fabric, real, domain, context);
     if (real != info) {
         fi_freeinfo(real);
@@ -297,6 +333,9 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* co
 
 extern "C" int fi_fabric(fi_fabric_attr* attributes, fid_fabric** fabric, void* context) {
     static const auto real = reinterpret_cast<decltype(&fi_fabric)>(dlsym(RTLD_NEXT, "fi_fabric"));
+    if (modes::is_card(*attributes)) {
+        return -FI_ENODEV;
+    }
     static thread_local int depth = 0;  // providers above others open theirs
     ++depth;
     const int rc = real(attributes, fabric, context);

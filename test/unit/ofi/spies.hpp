@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -30,6 +31,14 @@ std::vector<std::unique_ptr<Listened>>& listened();
 std::set<void*>& transfers();
 // As long as it is true, the end of none of them is told.
 bool& withholds();
+
+// What libfabric says of the next put or get that ends: that it has failed.
+struct Failure {
+    int error = 0;
+    int provider_error = 0;  // the provider's own, and what it means
+    std::string words;
+};
+std::optional<Failure>& next_failure();
 
 // The gate that whoever judges segments of shared memory goes through, an exclusive lock on the
 // folder that they are in: what is answered there instead of the kernel.
