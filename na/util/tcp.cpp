@@ -84,6 +84,22 @@ bool silent(int fd, std::chrono::milliseconds least) noexcept {
            std::max(info.tcpi_probes, info.tcpi_retransmits) >= kQuestions;
 }
 
+void make_room(const IpEndpoint& place) noexcept {
+    // Twice as much is set aside. Unlike SO_RCVBUF this knows no limit for users
+    // (net.core.rmem_max), and the kernel may still give more (tcp(7), tcp_rmem).
+    constexpr int kRoom = 1 << 20;
+    for_each_descriptor([&](int fd) {
+        const bool listens = get(fd, SOL_SOCKET, SO_ACCEPTCONN) != 0;
+        const IpEndpoint name = name_of(fd, listens ? getsockname : getpeername);
+        if (name.port == place.port && name.port != 0 &&
+            (listens || name.address == place.address)) {
+            const int least = get(fd, SOL_SOCKET, SO_RCVLOWAT);
+            set(fd, SOL_SOCKET, SO_RCVLOWAT, kRoom);
+            set(fd, SOL_SOCKET, SO_RCVLOWAT, least);
+        }
+    });
+}
+
 std::size_t hang_up_on_strangers(const IpEndpoint& here) noexcept {
     constexpr std::uint8_t kEstablished = 1;  // TCP_ESTABLISHED, in a header that excludes this one
     std::size_t ended = 0;

@@ -10,6 +10,7 @@
 #include "na/session/wire.hpp"
 #include "na/util/guarded.hpp"
 #include "na/util/log.hpp"
+#include "na/util/tcp.hpp"
 #include "plugins/ofi/context.hpp"
 #include "plugins/ofi/rma.hpp"
 #include "plugins/ofi/segments.hpp"
@@ -182,6 +183,9 @@ Result<Address> Domain::add_endpoint(std::string_view source) {
     }
     if (endpoints_.empty()) {
         registrar_.bind_to((*endpoint)->ep());
+    }
+    if (provider().peeks) {
+        util::make_room(name->ip());
     }
     endpoints_.push_back(std::move(*endpoint));
     return name;

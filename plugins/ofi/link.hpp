@@ -38,6 +38,12 @@ struct Link final : session::Link, session::Watcher {
     Link(Context& c, session::Address a, std::uint8_t t)
         : session::Link(std::move(a), t), context(c) {}
     void ready(std::uint32_t events) override;  // `process` has ended
+    // Naming::ip: where it listens.
+    util::IpEndpoint place() const noexcept {
+        util::IpEndpoint end = address.ip();
+        end.port = static_cast<std::uint16_t>(end.port + target);
+        return end;
+    }
 
     Context& context;
     fi_addr_t addr = FI_ADDR_NOTAVAIL;
@@ -45,6 +51,7 @@ struct Link final : session::Link, session::Watcher {
     std::size_t owed = 0;                  // requests with `addr` that a link left behind
     std::shared_ptr<Neighbour> neighbour;  // Naming::text, and the peer is in this process
     util::UniqueFd process;                // Probe::process: the peer's
+    bool narrow = false;           // its connection has not been given room (Provider::peeks)
     std::uint8_t rma_answers = 0;  // to checks since a piece of a transfer was posted or done
 };
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "na/util/log.hpp"
+#include "na/util/tcp.hpp"
 #include "plugins/ofi/context.hpp"
 
 namespace na::ofi {
@@ -39,6 +40,7 @@ Posted Context::transmit(session::Link& to, std::span<const std::byte> bytes, Op
             }
             return refused(link, rc);
         }
+        link.narrow = domain_.provider().peeks;
     }
     const HoldOpen hold(link.neighbour.get());
     if (hold.closed()) [[unlikely]] {
@@ -77,6 +79,10 @@ Posted Context::transmit(session::Link& to, std::span<const std::byte> bytes, Op
         return Posted::again();
     }
     unblocked(link);
+    if (rc == 0 && link.narrow) [[unlikely]] {
+        link.narrow = false;
+        util::make_room(link.place());
+    }
     return rc == 0 ? posted : refused(link, rc);
 }
 

@@ -69,6 +69,9 @@ struct Provider {
     bool forgets_requests = false;
     // Posts do not wait for a connection; else the peer's port is tried before it is handed over.
     bool connects_aside = true;
+    // Looks at the head of a message before it takes it, so that the beginning of one stays in the
+    // socket: see util::make_room().
+    bool peeks = false;
     // Two processes have one connection, known by address and process id: another one, to another
     // address of the same process, is refused without a word, as long as that lasts.
     bool connects_once = false;

@@ -293,9 +293,7 @@ void Context::end_pieces(Link& link, Status why) {
 // A host that has vanished breaks no connection.
 void Context::watch_silence(const Link& link) noexcept {
     try {
-        util::IpEndpoint there = link.address.ip();
-        there.port = static_cast<std::uint16_t>(there.port + link.target);
-        silence_.add(there, session::now_ns());
+        silence_.add(link.place(), session::now_ns());
     } catch (const std::bad_alloc&) {
         NA_LOG_WARNING(rma, "out of memory: transfers with {} end when TCP gives up", link.address);
     }

@@ -3,7 +3,11 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -134,6 +138,81 @@ TEST_CASE("looks for silence are an interval apart, whoever is lost meanwhile", 
     CHECK(watch.due(2 * kInterval));
     CHECK_FALSE(watch.due(3 * kInterval - 1));
     CHECK(watch.due(3 * kInterval));
+}
+
+TEST_CASE("who listens has room, and so have those who come then", "[tcp]") {
+    const UniqueFd here = listener();
+    const UniqueFd there = listener();
+    const Connection before(here.get());
+    const int usual = option(before.taken, SOL_SOCKET, SO_RCVBUF);
+    REQUIRE(usual < (1 << 20));  // else nothing is shown
+    na::util::make_room(local_end(here.get()));
+    const Connection after(here.get());
+    const Connection other(there.get());
+    CHECK(option(after.taken, SOL_SOCKET, SO_RCVBUF) >= (1 << 20));
+    CHECK(option(after.taken, SOL_SOCKET, SO_RCVLOWAT) == 1);
+    CHECK(option(here, SOL_SOCKET, SO_RCVLOWAT) == 1);
+    // With that place: those that were made to it.
+    CHECK(option(before.made, SOL_SOCKET, SO_RCVBUF) >= (1 << 20));
+    CHECK(option(before.made, SOL_SOCKET, SO_RCVLOWAT) == 1);
+    for (const UniqueFd* fd : {&other.made, &other.taken, &after.made, &there}) {
+        CHECK(option(*fd, SOL_SOCKET, SO_RCVBUF) < (1 << 20));
+    }
+    na::util::make_room({});
+    CHECK(option(other.made, SOL_SOCKET, SO_RCVBUF) < (1 << 20));
+}
+
+// What a library does that looks at the head of a message before it takes it.
+TEST_CASE("messages whose head is looked at first go on where there is room", "[tcp]") {
+    constexpr std::size_t kHead = 64;
+    constexpr std::size_t kMost = 16384;
+    constexpr std::size_t kTotal = std::size_t{100} << 20;
+    const bool to_listener = GENERATE(true, false);
+    const unsigned seed = GENERATE(range(1U, 5U));
+    INFO("seed " << seed << (to_listener ? ", to who listens" : ", to who connected"));
+    const UniqueFd here = listener();
+    na::util::make_room(local_end(here.get()));
+    const Connection connection(here.get());
+    na::util::make_room(local_end(here.get()));
+    const int from = (to_listener ? connection.made : connection.taken).get();
+    const int to = (to_listener ? connection.taken : connection.made).get();
+    std::minstd_rand random(seed);
+    std::vector<char> out(kHead + kMost), in(kMost);
+    std::size_t size = 0, sent = 0, left = 0, got = 0;
+    auto last = std::chrono::steady_clock::now();
+    bool stuck = false;
+    while (got < kTotal && !stuck) {
+        const std::size_t before = got;
+        for (auto n = random() % 4; n != 0; --n) {
+            if (sent == size) {
+                const std::uint64_t payload = 1 + random() % kMost;
+                size = kHead + payload;
+                sent = 0;
+                std::memcpy(out.data(), &payload, sizeof payload);
+            }
+            const ssize_t n_sent =
+                send(from, out.data() + sent, size - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+            sent += static_cast<std::size_t>(std::max<ssize_t>(n_sent, 0));
+        }
+        for (auto n = random() % 4; n != 0; --n) {
+            if (left == 0 &&
+                recv(to, in.data(), kHead, MSG_PEEK | MSG_DONTWAIT) == ssize_t{kHead}) {
+                REQUIRE(recv(to, in.data(), kHead, 0) == ssize_t{kHead});
+                std::memcpy(&left, in.data(), sizeof left);
+            }
+            const ssize_t n_got =
+                left == 0 ? 0
+                          : recv(to, in.data(),
+                                 random() % 2 == 0 ? left : std::min<std::size_t>(left, 1024),
+                                 MSG_DONTWAIT);
+            left -= static_cast<std::size_t>(std::max<ssize_t>(n_got, 0));
+            got += static_cast<std::size_t>(std::max<ssize_t>(n_got, 0));
+        }
+        const auto now = std::chrono::steady_clock::now();
+        last = got != before ? now : last;
+        stuck = now - last > std::chrono::seconds(10);
+    }
+    CHECK_FALSE(stuck);
 }
 
 TEST_CASE("who has connected to us and said nothing is hung up on, others are not", "[tcp]") {
