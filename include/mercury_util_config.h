@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mercury_compiler_attributes.h"
+
 /* The level of Mercury's utility interface that these headers offer. */
 #define HG_UTIL_VERSION_MAJOR 4
 #define HG_UTIL_VERSION_MINOR 0
@@ -35,6 +37,8 @@
 #define HG_UTIL_PUBLIC
 #define HG_UTIL_PRIVATE
 #endif
+/* For what hg_dl_sym() is to find in a library of one's own. */
+#define HG_UTIL_PLUGIN HG_ATTR_ABI_EXPORT
 #if defined(__GNUC__)
 #define HG_UTIL_INLINE __inline__ /* with -std=c90, too */
 #else
@@ -42,6 +46,11 @@
 #endif
 
 /* What the system has; these headers need all of it. */
+#define HG_UTIL_ATOMIC_LONG_WIDTH __SIZEOF_LONG__ /* bytes */
+#if defined(__GNUC__)
+#define HG_UTIL_HAS_ATTR_CONSTRUCTOR
+#define HG_UTIL_HAS_ATTR_CONSTRUCTOR_PRIORITY
+#endif
 #define HG_UTIL_HAS_CLOCK_GETTIME
 #define HG_UTIL_HAS_CLOCK_MONOTONIC_COARSE
 #define HG_UTIL_HAS_EVENTFD_T
@@ -51,6 +60,8 @@
 #define HG_UTIL_HAS_STDATOMIC_H
 #define HG_UTIL_HAS_SYSEPOLL_H
 #define HG_UTIL_HAS_SYSEVENTFD_H
+#define HG_UTIL_HAS_SYSPARAM_H
+#define HG_UTIL_HAS_SYSQUEUE_H
 #define HG_UTIL_HAS_SYSTIME_H
 #define HG_UTIL_HAS_TIME_H
 

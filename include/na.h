@@ -126,7 +126,8 @@ NA_PUBLIC unsigned int NA_Context_get_completion_count(const na_context_t* conte
 /* An operation for any number of uses, one at a time. NA_OP_MULTI: for
  * NA_Msg_multi_recv_unexpected. NULL: out of memory. */
 NA_PUBLIC na_op_id_t* NA_Op_create(na_class_t* na_class, unsigned long flags) NA_WARN_UNUSED_RESULT;
-/* NULL is allowed. One that has not completed is kept (leaked) with a warning: the transport may
+/* NULL is allowed. One that has not completed costs a warning: a receive that waits for a message is
+ * taken back, and its callback does not run; anything else is kept (leaked), as the transport may
  * still write to it. */
 NA_PUBLIC void NA_Op_destroy(na_class_t* na_class, na_op_id_t* op_id);
 

@@ -70,6 +70,12 @@ void run_callback(NaRecord& record) {
     }
 }
 
+// A receive that nothing has come for. Of a multi-receive's messages none may wait for trigger.
+bool take_back(na_op_id_t& op) noexcept {
+    return !op.cls->inherited() && op.op->credits() == op.records.size() &&
+           op.context->withdraw(*op.op);
+}
+
 }  // namespace
 
 extern "C" {
@@ -147,10 +153,15 @@ void NA_Op_destroy(na_class_t* na_class, na_op_id_t* op_id) {
         return;
     }
     if (op_id->pending.load(std::memory_order_acquire)) {
+        if (!take_back(*op_id)) {
+            NA_LOG_WARNING(op,
+                           "an operation that has not completed is kept: cancel it and trigger its "
+                           "callback first");
+            return;
+        }
         NA_LOG_WARNING(op,
-                       "an operation that has not completed is kept: cancel it and trigger its "
-                       "callback first");
-        return;
+                       "a receive that was posted is destroyed, its callback will not run: cancel "
+                       "it and trigger its callback first");
     }
     core(na_class)->destroy_op(op_id->op);
     delete op_id;

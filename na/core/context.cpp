@@ -461,6 +461,16 @@ void Context::cancel(Operation& op) noexcept {
     }
 }
 
+bool Context::withdraw(Operation& op) noexcept {
+    const std::lock_guard guard(lock_);
+    if (op.state() != State::matching || op.landings_ != 0) {
+        return false;
+    }
+    op.handler = [](Operation&, const Outcome&) noexcept {};
+    match_.cancel(op);
+    return true;
+}
+
 // Everything that ends, ends here: idle first, so that the handler may store the operation away for
 // its next use.
 void Context::end(Operation& op, const Outcome& outcome) noexcept {

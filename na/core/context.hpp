@@ -65,6 +65,9 @@ class Context final : public plugin::Sink {
     // Asks for an end with `canceled`; the handler runs exactly once all the same, with that or
     // with the result that won. An idle operation: nothing happens.
     void cancel(Operation& op) noexcept;
+    // Takes a receive back that waits for a message, without a word: its handler is not called.
+    // False: it does not wait (any more), or messages are on their way into its buffer.
+    bool withdraw(Operation& op) noexcept;
 
     // --- progress
     // ------------------------------------------------------------------------------------------------

@@ -18,6 +18,17 @@ static HG_LOG_DEBUG_DECL_DLOG(service) = HG_LOG_DLOG_INITIALIZER(service, 8);
 HG_LOG_DLOG_DECL_REGISTER(service);
 HG_LOG_SUBSYS_DECL_REGISTER(disk, service);
 
+/* The attributes come with each of the utility headers. */
+static int ended;
+static void at_end(void) HG_ATTR_DESTRUCTOR;
+static void at_end(void) {
+    ended = 1;
+}
+HG_UTIL_PLUGIN int plugin_value(void);
+HG_UTIL_PLUGIN int plugin_value(void) {
+    return ended;
+}
+
 static char text[8192];
 static int lines;
 

@@ -93,6 +93,110 @@ TEST_CASE("a context with receives or completions stays open", "[lifetime]") {
     CHECK(NA_Context_destroy(p.a.cls(), p.b.context()) == NA_INVALID_ARG);  // of another class
 }
 
+TEST_CASE("a receive whose operation is destroyed is taken back", "[lifetime]") {
+    enum class Kind { unexpected, expected, multi };
+    const auto kind = GENERATE(Kind::unexpected, Kind::expected, Kind::multi);
+    Pair p;
+    if (kind == Kind::multi && !NA_Has_opt_feature(p.b.cls(), NA_OPT_MULTI_RECV)) {
+        return;
+    }
+    Buffer in(p.b, 2 * p.b.max_message(), kind == Kind::multi ? NA_MULTI_RECV : 0);
+    support::fill(in.data(), in.size(), 1);
+    const std::vector<std::byte> before(in.data(), in.data() + in.size());
+    unsigned called = 0;
+    const auto callback = [](const na_cb_info* info) { ++*static_cast<unsigned*>(info->arg); };
+    na_op_id_t* op = NA_Op_create(p.b.cls(), kind == Kind::multi ? NA_OP_MULTI : NA_OP_SINGLE);
+    REQUIRE(op != nullptr);
+    const std::size_t size = kind == Kind::multi ? in.size() : p.b.max_message();
+    na_return_t posted = NA_RETURN_MAX;
+    switch (kind) {
+        case Kind::unexpected:
+            posted = NA_Msg_recv_unexpected(p.b.cls(), p.b.context(), callback, &called, in.data(),
+                                            size, in.plugin_data(), op);
+            break;
+        case Kind::expected:
+            posted = NA_Msg_recv_expected(p.b.cls(), p.b.context(), callback, &called, in.data(),
+                                          size, in.plugin_data(), p.to_a, 0, 7, op);
+            break;
+        case Kind::multi:
+            posted = NA_Msg_multi_recv_unexpected(p.b.cls(), p.b.context(), callback, &called,
+                                                  in.data(), size, in.plugin_data(), op);
+            break;
+    }
+    REQUIRE(posted == NA_SUCCESS);
+    {
+        const Quiet quiet;
+        NA_Op_destroy(p.b.cls(), op);
+    }
+    // The next one gets what comes, and nothing comes to the former.
+    const bool expected = kind == Kind::expected;
+    Buffer out(p.a), other(p.b);
+    Op send(p.a), recv(p.b);
+    REQUIRE((expected ? recv.recv_expected(other, p.to_a, 7) : recv.recv_unexpected(other)) ==
+            NA_SUCCESS);
+    const std::size_t total = fill_message(p.a, out, 100, 2, expected);
+    REQUIRE((expected ? send.send_expected(out, total, p.to_b, 7)
+                      : send.send_unexpected(out, total, p.to_b, 7)) == NA_SUCCESS);
+    REQUIRE(until([&] { return send.done() && recv.done(); }, [&] { p.pump(); }));
+    CHECK(recv.ret() == NA_SUCCESS);
+    CHECK(holds(p.b, other.data(), recv.result().size, 2, expected));
+    CHECK(called == 0);
+    CHECK(std::equal(before.begin(), before.end(), in.data()));
+}
+
+TEST_CASE("what has come is told although its operation is destroyed", "[lifetime]") {
+    const bool multi = GENERATE(false, true);
+    Pair p;
+    if (multi && !NA_Has_opt_feature(p.b.cls(), NA_OPT_MULTI_RECV)) {
+        return;
+    }
+    Buffer in(p.b, 2 * p.b.max_message(), multi ? NA_MULTI_RECV : 0);
+    Buffer out(p.a);
+    Op send(p.a);
+    struct Told {
+        na_class_t* cls;
+        unsigned callbacks = 0;
+        bool last = false;
+    } told{.cls = p.b.cls()};
+    const auto callback = [](const na_cb_info* info) {
+        auto& t = *static_cast<Told*>(info->arg);
+        ++t.callbacks;
+        if (info->ret != NA_SUCCESS) {
+            t.last = true;
+        } else if (info->type == NA_CB_MULTI_RECV_UNEXPECTED) {
+            t.last = info->info.multi_recv_unexpected.last;
+            NA_Addr_free(t.cls, info->info.multi_recv_unexpected.source);
+        } else {
+            t.last = true;
+            NA_Addr_free(t.cls, info->info.recv_unexpected.source);
+        }
+    };
+    na_op_id_t* op = NA_Op_create(p.b.cls(), multi ? NA_OP_MULTI : NA_OP_SINGLE);
+    REQUIRE(op != nullptr);
+    REQUIRE((multi ? NA_Msg_multi_recv_unexpected(p.b.cls(), p.b.context(), callback, &told,
+                                                  in.data(), in.size(), in.plugin_data(), op)
+                   : NA_Msg_recv_unexpected(p.b.cls(), p.b.context(), callback, &told, in.data(),
+                                            in.size(), in.plugin_data(), op)) == NA_SUCCESS);
+    REQUIRE(send.send_unexpected(out, fill_message(p.a, out, 10, 1), p.to_b, 1) == NA_SUCCESS);
+    REQUIRE(until([&] { return NA_Context_get_completion_count(p.b.context()) == 1; },
+                  [&] {
+                      p.a.pump();
+                      NA_Poll(p.b.cls(), p.b.context(), nullptr);
+                  }));
+    {
+        const Quiet quiet;
+        NA_Op_destroy(p.b.cls(), op);  // kept
+    }
+    p.b.pump();
+    CHECK(told.callbacks == 1);
+    if (!told.last) {
+        REQUIRE(NA_Cancel(p.b.cls(), p.b.context(), op) == NA_SUCCESS);
+        REQUIRE(until([&] { return told.last; }, [&] { p.b.pump(); }));
+    }
+    NA_Op_destroy(p.b.cls(), op);
+    REQUIRE(until([&] { return send.done(); }, [&] { p.pump(); }));
+}
+
 TEST_CASE("a context whose sends wait stays open", "[lifetime][backpressure]") {
     Pair p;
     Buffer out(p.a);
