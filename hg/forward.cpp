@@ -44,9 +44,13 @@ na::Result<Handle*> Context::create_handle(Address* addr, std::uint64_t id) {
     return handle;
 }
 
-// Fails before anything is changed: the last RPC is over, its data are released, when all that is
+// Fails before anything is changed (but for what the handler of a call to oneself still had): the
+// last RPC is over, its data are released, when all that is
 // needed for the next is there. The kit fits the address afterwards.
 Status Handle::bind(Address* addr, std::uint64_t id) {
+    if (const Status s = Loopback::detach(*this); !ok(s)) {
+        return s;
+    }
     Registration* registration = nullptr;
     if (id != 0) {
         registration = info_.cls->registry().acquire(id, info_.context->id());
@@ -198,6 +202,10 @@ Status Handle::post_forward(std::size_t size) noexcept {
 
 Status Handle::forward(std::size_t payload, const Callback& callback, Block* beyond,
                        std::size_t beyond_size, bool more) noexcept {
+    if (const Status s = Loopback::detach(*this); !ok(s)) [[unlikely]] {
+        unclaim();
+        return s;
+    }
     Port& port = *port_;
     const Class& cls = *info_.cls;
     const bool one_way = one_way_ = registration_->one_way();

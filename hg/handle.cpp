@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "hg/context.hpp"
+#include "hg/loopback.hpp"
 #include "hg/pass.hpp"
 #include "na/util/log.hpp"
 
@@ -42,6 +43,7 @@ na::Company Handle::company() const noexcept {
 // ------------------------------------------------------------------------------------------------------
 
 void Handle::last_unref_of_origin() noexcept {
+    (void)Loopback::detach(*this);
     clear_call();
     drop_data();
     AddressRef::adopt(std::exchange(info_.addr, nullptr)).reset();

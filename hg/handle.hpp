@@ -101,10 +101,11 @@ class Handle : private Completion {
         return unref_user() ||
                ((refs_.load(std::memory_order_relaxed) & kAnswerRef) != 0 && give_up_answer());
     }
-    // The library's included, that of the answer not.
+    // The library's included, and that of the answer: programs that clean up before they give back
+    // what they take for the last one may still have to respond.
     std::int32_t refs() const noexcept {
-        const std::uint64_t n = refs_.load(std::memory_order_relaxed) & ~kAnswerRef;
-        return static_cast<std::int32_t>((n & kUserRefs) + (n >> 32));
+        const std::uint64_t n = refs_.load(std::memory_order_relaxed);
+        return static_cast<std::int32_t>((n & kUserRefs) + ((n & ~kAnswerRef) >> 32) + (n >> 63));
     }
 
     // Null address and id 0 keep what is set. busy: in flight; noentry: unknown id; invalid_arg:
@@ -584,8 +585,13 @@ class Handle : private Completion {
     Block* input_block_ = nullptr;
     Block* output_block_ = nullptr;
 
-    Address source_;             // target: of the request
-    Handle* partner_ = nullptr;  // looped_: the other end, guarded by the context's loopback lock
+    Address source_;  // target: of the request
+    // looped_: the other end, and that which shows it (Loopback::expose()), guarded by the
+    // context's loopback lock. Origin: the target's reference of the program is given back with its
+    // own.
+    Handle* partner_ = nullptr;
+    Handle* twin_ = nullptr;
+    bool holds_twin_ = false;
 
     // A pull on its way.
     std::atomic<bulk::TransferId> transfer_id_{0};

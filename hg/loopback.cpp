@@ -102,6 +102,12 @@ Status Loopback::respond(Handle& target, Status code, std::size_t payload, Block
             origin->partner_ = nullptr;
             context.loop_counters_.responses_received.add();
         }
+        if (Handle* shown = target.twin_; shown != nullptr) {
+            shown->refs_.fetch_and(~Handle::kAnswerRef, std::memory_order_relaxed);
+            if (!shown->holds_twin_) {
+                shown->twin_ = target.twin_ = nullptr;
+            }
+        }
     }
     target.ref();
     target.stage_.store(Stage::answered, std::memory_order_release);
@@ -137,6 +143,72 @@ void Loopback::cancel(Handle& origin) noexcept {
     }
     end(origin, Status::canceled);
     context.settle();
+}
+
+Handle& Loopback::expose(Handle& target) noexcept {
+    const std::lock_guard guard(target.info_.context->loop_lock_);
+    Handle* const origin = target.partner_;
+    if (origin == nullptr ||
+        (target.refs_.load(std::memory_order_relaxed) & Handle::kAnswerRef) == 0) {
+        return target;
+    }
+    origin->twin_ = &target;
+    target.twin_ = origin;
+    origin->holds_twin_ = true;
+    origin->add_refs(Handle::kUserRef + Handle::kAnswerRef);
+    return *origin;
+}
+
+Status Loopback::detach(Handle& origin) noexcept {
+    if (origin.twin_ == nullptr) {
+        return Status::success;
+    }
+    if (unanswered(origin) != nullptr) {
+        return Status::busy;
+    }
+    let_go(origin);
+    return Status::success;
+}
+
+// Gives the program's reference to the target's back.
+void Loopback::let_go(Handle& origin) noexcept {
+    Handle* held = nullptr;
+    {
+        const std::lock_guard guard(origin.info_.context->loop_lock_);
+        Handle* const target = origin.twin_;
+        if (target != nullptr && std::exchange(origin.holds_twin_, false)) {
+            held = target;
+        }
+        // Who has no reference may still respond, as long as the origin waits for it.
+        if (target != nullptr && target->partner_ == nullptr) {
+            origin.twin_ = target->twin_ = nullptr;
+        }
+    }
+    if (held != nullptr) {
+        (void)held->unref_user();
+    }
+}
+
+bool Loopback::unref(Handle& origin, std::uint64_t n) noexcept {
+    std::uint64_t before = origin.refs_.load(std::memory_order_relaxed);
+    std::uint64_t after = 0;
+    bool last_of_program = false;
+    do {
+        const std::uint64_t users = before & Handle::kUserRefs;
+        if (n == Handle::kUserRef && users == 0) {
+            return false;
+        }
+        last_of_program = n == Handle::kUserRef && users == Handle::kUserRef &&
+                          (before & Handle::kAnswerRef) != 0;
+        after = before - n - (last_of_program ? Handle::kAnswerRef : 0);
+    } while (!origin.swap_refs(before, after));
+    if (last_of_program) {
+        let_go(origin);
+    }
+    if (after == 0) {
+        origin.last_unref();
+    }
+    return true;
 }
 
 void Loopback::end(Handle& origin, Status status) noexcept {

@@ -2,6 +2,10 @@
 // RPCs to oneself, without the transport: the arguments are copied (payloads beyond the eager size
 // handed over) to a target handle of the same context, and the results back. Codes, callbacks and
 // references are those of any RPC.
+//
+// The C interface shows both ends as one handle, as Mercury has it: programs compare handles, and
+// find the data that they have set. That is the origin's, with the references of both; what the
+// handler does with it is done with the target's.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +25,34 @@ class Loopback {
                               std::size_t beyond_size) noexcept;
     static void cancel(Handle& origin) noexcept;
 
+    // What the handler of a target's handle is to get: the origin's, with one reference more; the
+    // target's itself where nobody waits for an answer (any more).
+    static Handle& expose(Handle& target) noexcept;
+    static Handle& to_show(Handle& target) noexcept {
+        return target.looped_.load(std::memory_order_relaxed) ? expose(target) : target;
+    }
+    // The one that its handler has got.
+    static Handle& shown(Handle& target) noexcept {
+        return target.twin_ == nullptr ? target : *target.twin_;
+    }
+    // The target's behind the one that is shown; any other is answered as it is.
+    static Handle& behind(Handle& shown) noexcept {
+        return shown.target_ || shown.twin_ == nullptr ? shown : *shown.twin_;
+    }
+    // Of an origin's: what its handler does before it has responded is meant for the target's.
+    static Handle* unanswered(const Handle& origin) noexcept {
+        return (origin.refs_.load(std::memory_order_relaxed) & Handle::kAnswerRef) == 0
+                   ? nullptr
+                   : origin.twin_;
+    }
+    // The origin's is used for something else, or by nobody any more. busy: not yet, its handler
+    // has not responded.
+    static na::Status detach(Handle& origin) noexcept;
+    // For Handle::unref_owed(), of an origin's that is shown.
+    static bool unref(Handle& origin, std::uint64_t n) noexcept;
+
  private:
+    static void let_go(Handle& origin) noexcept;
     static void end(Handle& origin, na::Status status) noexcept;
 };
 

@@ -139,6 +139,9 @@ bool Handle::end_owed() noexcept {
 // Of a program's or a library's reference, while there may be that of the answer.
 // False: another thread has just given the program's last reference back.
 bool Handle::unref_owed(std::uint64_t n) noexcept {
+    if (!target_) {
+        return Loopback::unref(*this, n);
+    }
     std::uint64_t before = refs_.load(std::memory_order_relaxed);
     for (bool listed = false;;) {
         if (n == kUserRef && (before & kUserRefs) == 0) [[unlikely]] {

@@ -312,7 +312,8 @@ HG_PUBLIC hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id);
 /* One more reference, given back with HG_Destroy. */
 HG_PUBLIC hg_return_t HG_Ref_incr(hg_handle_t hg_handle);
 
-/* References now, the library's included; for diagnostics. -1 for HG_HANDLE_NULL. */
+/* References now, the library's included: one while the response to a request is due or being sent,
+ * one in callbacks. -1 for HG_HANDLE_NULL. */
 HG_PUBLIC int32_t HG_Ref_get(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
 /* Where and what the handle is; valid as long as the handle. NULL for HG_HANDLE_NULL. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Classes, contexts, registration and progress of mercury_core.h.
 #include "hg/c_api/core_handles.hpp"
+#include "hg/loopback.hpp"
 #include "na/c_api/handles.hpp"
 #include "na/core/vacant.hpp"
 
@@ -232,7 +233,7 @@ hg_return_t HG_Core_register(hg_core_class_t* hg_core_class, hg_id_t id, hg_core
         f.user = reinterpret_cast<Opaque>(rpc_cb);
         f.invoke = [](Handle& h, Opaque user) -> na::Status {
             return c_api::status_of_callback(
-                reinterpret_cast<hg_core_rpc_cb_t>(user)(core_handle(&h)));
+                reinterpret_cast<hg_core_rpc_cb_t>(user)(core_handle(&Loopback::to_show(h))));
         };
     }
     try {

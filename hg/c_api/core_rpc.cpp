@@ -230,7 +230,7 @@ hg_return_t HG_Core_respond(hg_core_handle_t handle, hg_core_cb_t callback, void
                             uint8_t flags, hg_size_t payload_size) {
     HG_C_REQUIRE(handle != HG_CORE_HANDLE_NULL, rpc, "handle is HG_CORE_HANDLE_NULL");
     HG_C_REQUIRE((flags & ~HG_CORE_MORE_DATA) == 0, rpc, "an unknown flag");
-    Handle& h = *core(plain(handle));
+    Handle& h = Loopback::behind(*core(plain(handle)));
     Status s = c_api::claim_response(h);
     if (!ok(s)) [[unlikely]] {
         return code(s);

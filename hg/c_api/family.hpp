@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "hg/c_api/core_handles.hpp"
+#include "hg/loopback.hpp"
 
 namespace hg::c_api {
 
@@ -39,7 +40,7 @@ void run_forward(Handle& h, na::Status status, Callback::Opaque user, void* arg)
 template <typename Family>
 void run_respond(Handle& h, na::Status status, Callback::Opaque user, void* arg) {
     typename Family::CallbackInfo info = {};
-    info.info.respond.handle = Family::made(&h);
+    info.info.respond.handle = Family::made(&Loopback::shown(h));
     info.arg = arg;
     info.type = HG_CB_RESPOND;
     info.ret = code(status);

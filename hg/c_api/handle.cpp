@@ -4,6 +4,7 @@
 
 #include "hg/c_api/codec.hpp"
 #include "hg/c_api/handles.hpp"
+#include "hg/loopback.hpp"
 
 using namespace hg;
 using hg::c_api::code;
@@ -63,6 +64,18 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
     }
 }
 
+// Of a call to oneself: what the target has got, for the handle that stands for both.
+[[gnu::noinline, gnu::cold]] hg_return_t get_input_behind(Handle& shown, void* structure) {
+    Handle& h = Loopback::behind(shown);
+    const hg_return_t ret =
+        get(h, input_proc(h), structure, h.input(), h.info().cls->offset(Lane::unexpected));
+    if (ret == HG_SUCCESS && &h != &shown) {
+        shown.ref_user();
+        (void)h.unref_user();
+    }
+    return ret;
+}
+
 [[gnu::always_inline]] inline hg_return_t free_structure(Handle& h, hg_proc_cb_t proc,
                                                          void* structure) {
     if (proc == nullptr) [[unlikely]] {
@@ -74,6 +87,14 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
     } catch (const std::bad_alloc&) {
         return HG_NOMEM;
     }
+}
+
+// Which end of a call to oneself its buffers, and the address (which knows the context that calls),
+// are those of now: the target's until it has responded.
+const Handle& at_work(hg_handle_t handle) noexcept {
+    const Handle& h = *core(handle);
+    const Handle* target = h.is_target() ? nullptr : Loopback::unanswered(h);
+    return target == nullptr ? h : *target;
 }
 
 hg_return_t give(std::span<std::byte> bytes, void** buf_p, hg_size_t* size_p) noexcept {
@@ -141,7 +162,7 @@ int32_t HG_Ref_get(hg_handle_t handle) {
 const struct hg_info* HG_Get_info(hg_handle_t handle) {
     return handle == HG_HANDLE_NULL
                ? nullptr
-               : reinterpret_cast<const struct hg_info*>(&core(handle)->info());
+               : reinterpret_cast<const struct hg_info*>(&at_work(handle).info());
 }
 
 hg_return_t HG_Set_data(hg_handle_t handle, void* data, void (*free_callback)(void*)) {
@@ -177,7 +198,7 @@ hg_size_t HG_Get_output_payload_size(hg_handle_t handle) {
     if (handle == HG_HANDLE_NULL) {
         return 0;
     }
-    const Handle& h = *core(handle);
+    const Handle& h = at_work(handle);
     return h.is_target() ? h.sent()
                          : Handle::size(h.output(), h.info().cls->offset(Lane::expected));
 }
@@ -186,6 +207,9 @@ hg_return_t HG_Get_input(hg_handle_t handle, void* in_struct) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
     HG_C_REQUIRE(in_struct != nullptr, rpc, "in_struct is NULL");
     Handle& h = *core(handle);
+    if (h.input() == nullptr) [[unlikely]] {
+        return get_input_behind(h, in_struct);
+    }
     const hg_return_t ret =
         get(h, input_proc(h), in_struct, h.input(), h.info().cls->offset(Lane::unexpected));
     if (ret == HG_SUCCESS && h.info().cls->options().release_input_early) {
@@ -219,7 +243,7 @@ hg_return_t HG_Free_output(hg_handle_t handle, void* out_struct) {
 hg_return_t HG_Get_input_buf(hg_handle_t handle, void** in_buf_p, hg_size_t* in_buf_size_p) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
     HG_C_REQUIRE(in_buf_p != nullptr, rpc, "in_buf_p is NULL");
-    const Handle& h = *core(handle);
+    const Handle& h = at_work(handle);
     if (!h.is_target()) {
         return give(h.input_space(), in_buf_p, in_buf_size_p);
     }
@@ -232,15 +256,16 @@ hg_return_t HG_Get_input_buf(hg_handle_t handle, void** in_buf_p, hg_size_t* in_
 
 hg_return_t HG_Release_input_buf(hg_handle_t handle) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
-    HG_C_REQUIRE(core(handle)->is_target(), rpc, "the handle is an origin's");
-    core(handle)->release_input();
+    Handle& h = Loopback::behind(*core(handle));
+    HG_C_REQUIRE(h.is_target(), rpc, "the handle is an origin's");
+    h.release_input();
     return HG_SUCCESS;
 }
 
 hg_return_t HG_Get_output_buf(hg_handle_t handle, void** out_buf_p, hg_size_t* out_buf_size_p) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
     HG_C_REQUIRE(out_buf_p != nullptr, rpc, "out_buf_p is NULL");
-    const Handle& h = *core(handle);
+    const Handle& h = at_work(handle);
     if (h.is_target()) {
         return give(h.output_space(), out_buf_p, out_buf_size_p);
     }
@@ -254,7 +279,7 @@ hg_return_t HG_Get_output_buf(hg_handle_t handle, void** out_buf_p, hg_size_t* o
 hg_return_t HG_Get_input_extra_buf(hg_handle_t handle, void** in_buf_p, hg_size_t* in_buf_size_p) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
     HG_C_REQUIRE(in_buf_p != nullptr, rpc, "in_buf_p is NULL");
-    return give(Handle::extra(core(handle)->input()), in_buf_p, in_buf_size_p);
+    return give(Handle::extra(Loopback::behind(*core(handle)).input()), in_buf_p, in_buf_size_p);
 }
 
 hg_return_t HG_Get_output_extra_buf(hg_handle_t handle, void** out_buf_p,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Registration functions of mercury.h.
 #include "hg/c_api/handles.hpp"
+#include "hg/loopback.hpp"
 
 using namespace hg;
 using hg::c_api::code;
@@ -18,7 +19,7 @@ Registration::Functions functions(hg_proc_cb_t in, hg_proc_cb_t out, hg_rpc_cb_t
         f.user = reinterpret_cast<Opaque>(rpc);
         f.invoke = [](Handle& h, Opaque user) -> na::Status {
             return c_api::status_of_callback(
-                reinterpret_cast<hg_rpc_cb_t>(user)(c_api::handle(&h)));
+                reinterpret_cast<hg_rpc_cb_t>(user)(c_api::handle(&Loopback::to_show(h))));
         };
     }
     return f;

@@ -209,6 +209,37 @@ TEST_CASE("respond callbacks come once, and may come after the handle was destro
     CHECK(seen.handle == handle);
 }
 
+// Who cleans up when he gives back what HG_Ref_get says is the last reference may still have to
+// respond (Margo).
+TEST_CASE("a target's handle has a reference more until the response has left") {
+    Pair pair;
+    Call call(pair.a, pair.to_b, pair.a.hold);
+    REQUIRE(call.forward(5) == HG_SUCCESS);
+    auto& held = pair.b.held();
+    REQUIRE(support::until([&] { return !held.empty(); }, [&] { pair.pump(); }));
+    const hg_handle_t handle = held[0];
+    CHECK(HG_Ref_get(handle) == 2);
+    struct Seen {
+        unsigned count = 0;
+        int32_t references = 0;
+    } seen;
+    const auto on_responded = [](const struct hg_cb_info* info) -> hg_return_t {
+        auto& s = *static_cast<Seen*>(info->arg);
+        ++s.count;
+        s.references = HG_Ref_get(info->info.respond.handle);
+        return HG_SUCCESS;
+    };
+    Blob out = blob(1, 1);
+    REQUIRE(HG_Respond(handle, on_responded, &seen, &out) == HG_SUCCESS);
+    CHECK(HG_Ref_get(handle) == 2);
+    REQUIRE(support::until([&] { return seen.count != 0; }, [&] { pair.pump(); }));
+    CHECK(seen.references == 2);
+    REQUIRE(support::until([&] { return HG_Ref_get(handle) == 1; }, [&] { pair.pump(); }));
+    CHECK(HG_Destroy(handle) == HG_SUCCESS);
+    held.clear();
+    CHECK(pair.wait(call) == HG_SUCCESS);
+}
+
 TEST_CASE("results stay until the handle is used again") {
     Pair pair;
     Call call(pair.a, pair.to_b, pair.a.grow);

@@ -28,7 +28,8 @@ struct Self {
     Addr to;
 };
 
-void check_all(Self& self) {
+// `one_handle`: of both ends, as the shortcut has it.
+void check_all(Self& self, bool one_handle = true) {
     for (const std::size_t size : {0, 100, 3000, 5000, 500'000}) {
         Call call(self.side, self.to, self.side.echo);
         Blob in = blob(size, size);
@@ -44,12 +45,31 @@ void check_all(Self& self) {
     Call fail(self.side, self.to, self.side.fail);
     REQUIRE(fail.forward(HG_FAULT) == HG_SUCCESS);
     CHECK(self.wait(fail) == HG_FAULT);
-    Call drop(self.side, self.to, self.side.drop);
-    REQUIRE(drop.forward(1) == HG_SUCCESS);
-    CHECK(self.wait(drop) == HG_OTHER_ERROR);
+    if (!one_handle) {  // else the second reference that is given back is the origin's
+        Call drop(self.side, self.to, self.side.drop);
+        REQUIRE(drop.forward(1) == HG_SUCCESS);
+        CHECK(self.wait(drop) == HG_OTHER_ERROR);
+    }
     Call unserved(self.side, self.to, self.side.unserved);
     REQUIRE(unserved.forward() == HG_SUCCESS);
     CHECK(self.wait(unserved) == HG_INVALID_ARG);
+}
+
+// What a callback was told.
+struct Told {
+    unsigned count = 0;
+    hg_return_t ret = HG_RETURN_MAX;
+    hg_cb_type_t type = HG_CB_LOOKUP;
+    hg_handle_t handle = HG_HANDLE_NULL;
+};
+hg_return_t note(const struct hg_cb_info* info) {
+    Told& told = *static_cast<Told*>(info->arg);
+    ++told.count;
+    told.ret = info->ret;
+    told.type = info->type;
+    told.handle =
+        info->type == HG_CB_RESPOND ? info->info.respond.handle : info->info.forward.handle;
+    return HG_SUCCESS;
 }
 
 }  // namespace
@@ -72,7 +92,7 @@ TEST_CASE("a class calls itself over the transport") {
     Side::Settings around;
     around.init.no_loopback = 1;
     Self self(around);
-    check_all(self);
+    check_all(self, false);
 }
 
 TEST_CASE("another context of the same class is reached over the transport") {
@@ -140,22 +160,113 @@ TEST_CASE("a handle knows nothing of the calls that it served before") {
     }
 }
 
-TEST_CASE("origin and target of a call to oneself are two handles") {
+TEST_CASE("origin and target of a call to oneself are one handle") {
     Self self;
     Call call(self.side, self.to, self.side.hold);
     int mine = 0;
     int yours = 0;
     HG_Set_data(call.handle(), &mine, nullptr);
-    REQUIRE(call.forward(1) == HG_SUCCESS);
     auto& held = self.side.held();
-    REQUIRE(support::until([&] { return held.size() == 1; }, [&] { self.side.pump(); }));
-    CHECK(held[0] != call.handle());
-    CHECK(HG_Get_data(held[0]) == nullptr);
-    HG_Set_data(held[0], &yours, nullptr);
+    for (unsigned round = 0; round < 5; ++round) {
+        CHECK(HG_Ref_get(call.handle()) == 1);
+        REQUIRE(call.forward(round) == HG_SUCCESS);
+        REQUIRE(support::until([&] { return held.size() == 1; }, [&] { self.side.pump(); }));
+        REQUIRE(held[0] == call.handle());
+        CHECK(HG_Get_data(held[0]) == &mine);
+        CHECK(HG_Set_data(held[0], &yours, nullptr) == HG_SUCCESS);
+        CHECK(HG_Set_data(held[0], &mine, nullptr) == HG_SUCCESS);
+        CHECK(HG_Addr_cmp(self.side.cls(), HG_Get_info(held[0])->addr, self.to) == HG_TRUE);
+        CHECK(HG_Ref_get(held[0]) >= 3);  // the origin's, the handler's, that of the answer
+        // What belongs to the request, and the room for the answer.
+        std::uint64_t number = 0;
+        CHECK(HG_Get_input(held[0], &number) == HG_SUCCESS);
+        CHECK(number == round);
+        CHECK(HG_Free_input(held[0], &number) == HG_SUCCESS);
+        void* buf = nullptr;
+        hg_size_t size = 0;
+        CHECK(HG_Get_input_buf(held[0], &buf, &size) == HG_SUCCESS);
+        CHECK(size == HG_Get_input_payload_size(held[0]));
+        CHECK(HG_Get_output_buf(held[0], &buf, &size) == HG_SUCCESS);
+        CHECK(size > 1000);
+        CHECK(call.forward(99) == HG_BUSY);
+        CHECK(HG_Reset(held[0], self.to, self.side.hold) == HG_BUSY);
+        if (round % 2 == 0) {  // its reference goes first, or last
+            CHECK(HG_Destroy(held[0]) == HG_SUCCESS);
+        }
+        Blob out = blob(round, 100);
+        Told told;
+        CHECK(HG_Respond(held[0], note, &told, &out) == HG_SUCCESS);
+        CHECK(HG_Respond(held[0], nullptr, nullptr, &out) == HG_BUSY);
+        CHECK(self.wait(call) == HG_SUCCESS);
+        CHECK(told.handle == call.handle());
+        Blob back;
+        REQUIRE(HG_Get_output(call.handle(), &back) == HG_SUCCESS);
+        CHECK(is_blob(back, round, 100, round));
+        CHECK(HG_Free_output(call.handle(), &back) == HG_SUCCESS);
+        if (round % 2 != 0) {
+            CHECK(HG_Get_input(held[0], &number) == HG_SUCCESS);  // still there
+            CHECK(number == round);
+            CHECK(HG_Free_input(held[0], &number) == HG_SUCCESS);
+            CHECK(HG_Destroy(held[0]) == HG_SUCCESS);
+        }
+        held.clear();
+        if (round == 3) {
+            CHECK(HG_Reset(call.handle(), self.to, self.side.hold) == HG_SUCCESS);
+        }
+    }
     CHECK(HG_Get_data(call.handle()) == &mine);
-    CHECK(HG_Addr_cmp(self.side.cls(), HG_Get_info(held[0])->addr, self.to) == HG_TRUE);
-    HG_Respond_error(held[0], nullptr, nullptr, HG_NODEV);
-    HG_Destroy(held[0]);
+}
+
+TEST_CASE("who calls himself may give his reference back before he answers himself") {
+    Self self;
+    auto& held = self.side.held();
+    for (const bool early : {false, true}) {
+        hg_handle_t handle = HG_HANDLE_NULL;
+        REQUIRE(HG_Create(self.side.context(), self.to, self.side.hold, &handle) == HG_SUCCESS);
+        Told told;
+        std::uint64_t number = 5;
+        REQUIRE(HG_Forward(handle, note, &told, &number) == HG_SUCCESS);
+        CHECK(HG_Destroy(handle) == HG_SUCCESS);
+        REQUIRE(support::until([&] { return held.size() == 1; }, [&] { self.side.pump(); }));
+        CHECK(held[0] == handle);
+        if (early) {  // nobody has a reference any more
+            CHECK(HG_Destroy(handle) == HG_SUCCESS);
+            self.side.pump();
+        }
+        Blob out = blob(1, 10);
+        CHECK(HG_Respond(handle, nullptr, nullptr, &out) == HG_SUCCESS);
+        REQUIRE(support::until([&] { return told.count != 0; }, [&] { self.side.pump(); }));
+        CHECK(told.ret == HG_SUCCESS);
+        CHECK(told.type == HG_CB_FORWARD);
+        if (!early) {
+            CHECK(HG_Destroy(handle) == HG_SUCCESS);
+        }
+        held.clear();
+    }
+}
+
+TEST_CASE("a call to oneself that was canceled is over when its handler has responded") {
+    Self self;
+    Call call(self.side, self.to, self.side.hold);
+    auto& held = self.side.held();
+    REQUIRE(call.forward(1) == HG_SUCCESS);
+    REQUIRE(support::until([&] { return held.size() == 1; }, [&] { self.side.pump(); }));
+    REQUIRE(HG_Cancel(call.handle()) == HG_SUCCESS);
+    CHECK(self.wait(call) == HG_CANCELED);
+    // Whatever it does with its handle is meant for that call.
+    CHECK(call.forward(2) == HG_BUSY);
+    CHECK(HG_Reset(call.handle(), self.to, self.side.hold) == HG_BUSY);
+    Blob out = blob(1, 10);
+    CHECK(HG_Respond(held[0], nullptr, nullptr, &out) == HG_SUCCESS);
+    CHECK(HG_Destroy(held[0]) == HG_SUCCESS);
     held.clear();
-    CHECK(self.wait(call) == HG_NODEV);
+    self.side.pump();
+    CHECK(!call.done());
+    REQUIRE(call.forward(3) == HG_SUCCESS);
+    REQUIRE(support::until([&] { return held.size() == 1; }, [&] { self.side.pump(); }));
+    CHECK(held[0] == call.handle());
+    CHECK(HG_Respond(held[0], nullptr, nullptr, &out) == HG_SUCCESS);
+    CHECK(HG_Destroy(held[0]) == HG_SUCCESS);
+    held.clear();
+    CHECK(self.wait(call) == HG_SUCCESS);
 }
