@@ -308,6 +308,9 @@ Verdict Context::accept(UniqueFd& socket, const Credentials& process, Received& 
         }
         c.set_peer_pages(std::move(*status), std::move(*ready), hello.bit);
         c.set_peer_limits(hello.max_message);
+        if (!domain_.listens() && (process.pid != getpid() || *name != domain_.name())) {
+            c.leave_uncalled();
+        }
         c.set_attach(can_attach(process.pid, hello.nonce));
 
         const int error = send_answer(c);
@@ -332,10 +335,6 @@ Verdict Context::accept(UniqueFd& socket, const Credentials& process, Received& 
 // Whether the process may use that name.
 Verdict Context::check_identity(const std::string& name, std::uint8_t context,
                                 const Credentials& process, const char*& why) {
-    if (!domain_.listens() && (process.pid != getpid() || name != domain_.name())) {
-        why = "an endpoint that does not listen accepts nobody but itself";
-        return Verdict::identity;
-    }
     if (const auto owner = process_of(name)) {
         if (*owner != process.pid) {
             why = "a peer under the name of another process";

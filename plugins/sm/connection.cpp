@@ -26,7 +26,8 @@ Connection::Connection(Context& context_, UniqueFd socket_, Credentials process_
       in_(region.at<Direction>(0)[outgoing_ ? 1 : 0]),
       region_(std::move(region)) {
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        line_max_[lane] = std::min(kLineBytes, context.max_message(static_cast<Lane>(lane)));
+        line_max_[lane] = static_cast<std::int64_t>(
+            std::min(kLineBytes, context.max_message(static_cast<Lane>(lane))));
     }
     limit_inject();
     tx_.attach(out_);

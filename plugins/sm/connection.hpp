@@ -141,6 +141,12 @@ class Connection {
     bool attached() const noexcept { return attach_ == Attach::yes; }
     bool attach_known() const noexcept { return attach_ != Attach::unknown; }
     void set_attach(bool works) noexcept;
+    // Made to a class that does not listen, by somebody whom it has not called: he may reach its
+    // memory, and answer, but not call. One of his calls ends the connection.
+    void leave_uncalled() noexcept {
+        uncalled_ = true;
+        line_max_[static_cast<std::size_t>(Lane::unexpected)] = -1;
+    }
     // The peer can read ours.
     Attach peer_attach() const noexcept;
     // The peer's pages arrived, with what they say about it.
@@ -217,6 +223,7 @@ class Connection {
     bool adopt(Lane lane) noexcept;
 
     Step take(const Head& head) noexcept;
+    bool takes(std::uint8_t lane) noexcept;
     bool take_other() noexcept;
     void change_busy(std::size_t lane, std::uint32_t by) noexcept;
     void limit_inject() noexcept;
@@ -243,10 +250,11 @@ class Connection {
     // Shorter messages are injected, unless the ring is full; 0: none. And: those that come in one
     // line are not longer.
     std::size_t inject_below_[kLanes];
-    std::size_t line_max_[kLanes];
+    std::int64_t line_max_[kLanes];             // -1: none
     std::uint32_t lane_busy_[kLanes] = {0, 0};  // messages in queue_: later ones must not overtake
-    const char* bad_ = nullptr;                 // what take() found wrong
-    std::uint32_t buffers_taken_ = 0;           // since credit was last given for them
+    bool uncalled_ = false;
+    const char* bad_ = nullptr;        // what take() found wrong
+    std::uint32_t buffers_taken_ = 0;  // since credit was last given for them
     bool stalled_ = false;
     std::uint32_t several_ = 0;  // 1: receive_ready() took a message of several lines
     std::uint32_t half_ = 0;     // lines of the message at the front, where not all have come

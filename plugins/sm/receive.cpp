@@ -42,9 +42,17 @@ bool may_answer(Status status, bool taken_back) noexcept {
 
 }  // namespace
 
+bool Connection::takes(std::uint8_t lane) noexcept {
+    if (uncalled_ && lane == static_cast<std::uint8_t>(Lane::unexpected)) [[unlikely]] {
+        bad_ = "an unexpected message to a class that does not listen";
+        return false;
+    }
+    return valid_lane(lane);
+}
+
 Connection::Step Connection::take_inline(const Head& head) noexcept {
     const std::size_t size = head.value;
-    if (size > kInlineBytes || !valid_lane(head.aux)) [[unlikely]] {
+    if (size > kInlineBytes || !takes(head.aux)) [[unlikely]] {
         return Step::bad;
     }
     const std::uint32_t lines = size <= kLineBytes ? 1 : lines_for(sizeof(Head) + size);
@@ -187,7 +195,7 @@ bool Connection::get_buffer(std::uint32_t& length, const std::byte*& at) const n
 Connection::Step Connection::take_inject(const Head& head) noexcept {
     std::uint32_t size = 0;
     const std::byte* from = nullptr;
-    if (!valid_lane(head.aux) || !get_buffer(size, from)) [[unlikely]] {
+    if (!takes(head.aux) || !get_buffer(size, from)) [[unlikely]] {
         return Step::bad;
     }
     const auto lane = static_cast<Lane>(head.aux);
@@ -225,7 +233,7 @@ Connection::Step Connection::take_iov(const Head& head) noexcept {
     const auto iov = rx_.front<Iov>(kBody);
     Served* s = served(head.value);
     const std::uint64_t bit = std::uint64_t{1} << (head.value % kSlots);
-    if (s == nullptr || s->use != Use::none || (acks_owed_ & bit) != 0 || !valid_lane(head.aux) ||
+    if (s == nullptr || s->use != Use::none || (acks_owed_ & bit) != 0 || !takes(head.aux) ||
         iov.length == 0 || !attached()) {
         return Step::bad;
     }
@@ -281,7 +289,7 @@ Connection::Step Connection::take_bounce(const Head& head) noexcept {
     const auto announce = rx_.front<Announce>(kBody);
     Served* s = served(head.value);
     const std::uint64_t bit = std::uint64_t{1} << (head.value % kSlots);
-    if (s == nullptr || s->use != Use::none || (acks_owed_ & bit) != 0 || !valid_lane(head.aux) ||
+    if (s == nullptr || s->use != Use::none || (acks_owed_ & bit) != 0 || !takes(head.aux) ||
         announce.length == 0) {
         return Step::bad;
     }

@@ -23,7 +23,8 @@ namespace na::sm {
         const auto head = rx_.front<std::uint64_t>();
         const std::size_t lane = head >> 8 & 1;
         const std::size_t size = head >> 16 & 0xffff;
-        if ((head & 0xfeff) != kMost || size > line_max_[lane] || peer == nullptr) [[unlikely]] {
+        if ((head & 0xfeff) != kMost || static_cast<std::int64_t>(size) > line_max_[lane] ||
+            peer == nullptr) [[unlikely]] {
             if (!take_other()) {
                 break;
             }

@@ -96,6 +96,34 @@ TEST_CASE("transfers of all sizes move what they should", "[rma]") {
     }
 }
 
+TEST_CASE("memory of a class that does not listen is reached by whom it has not called", "[rma]") {
+    Endpoint::Settings settings;
+    settings.listen = false;
+    Endpoint client(settings);
+    Endpoint server;
+    Addr to_client(server, client.uri());
+    for (const std::size_t size : {std::size_t{8}, std::size_t{100'000}}) {
+        std::vector<std::byte> here(size), there(size);
+        Mem local(server, here.data(), size, NA_MEM_READWRITE);
+        Mem target(client, there.data(), size, NA_MEM_READWRITE);
+        Mem remote(server, target.serialize());
+        Op op(server);
+        for (const bool put : {true, false}) {
+            support::fill(put ? here : there, size + put);
+            REQUIRE((put ? op.put(local, 0, remote, 0, size, to_client)
+                         : op.get(local, 0, remote, 0, size, to_client)) == NA_SUCCESS);
+            REQUIRE(until([&] { return op.done(); },
+                          [&] {
+                              client.pump();
+                              server.pump();
+                          }));
+            CHECK(op.ret() == NA_SUCCESS);
+            CHECK((here == there));
+            op.reset();
+        }
+    }
+}
+
 TEST_CASE("transfers cross segment boundaries on both sides", "[rma]") {
     Pair p;
     support::Random random(options().seed);

@@ -149,12 +149,20 @@ TEST_CASE("message: who does not listen can call, and be answered, but not be ca
     Node client(s);
     exchange(client, server, {10, 20}, Lane::unexpected);
     exchange(server, client, {10, 20}, Lane::expected);
-    Node other;
-    TestOp op;
-    REQUIRE(other.try_send(op, client.uri(), Lane::unexpected, 1, "x", 1).what ==
-            Posted::What::done);
-    CHECK(settle([&] { return other->lost.size() == 1; }, other, client));
-    CHECK(client->messages.empty());
+    const auto data = support::payload(100'000, 1);
+    for (const std::size_t size :
+         {std::size_t{0}, std::size_t{1}, std::size_t{100}, std::size_t{4096}}) {
+        INFO("a call of " << size);
+        Node other;
+        TestOp op;
+        REQUIRE(other.try_send(op, client.uri(), Lane::unexpected, 1, data.data(), size).what ==
+                Posted::What::done);
+        CHECK(settle([&] { return other->lost.size() == 1; }, other, client));
+        CHECK(client->messages.empty());
+    }
+    // Those that it has called still reach it.
+    exchange(client, server, {10, 20}, Lane::unexpected);
+    exchange(server, client, {10, 20}, Lane::expected);
 }
 
 TEST_CASE("message: contexts are addressed one by one") {
