@@ -171,7 +171,8 @@ NA_PUBLIC na_return_t NA_Addr_deserialize(na_class_t* na_class, na_addr_t** addr
  */
 
 /* Largest message, header included, and the header: bytes at the start of a buffer that are the
- * plugin's. */
+ * plugin's. That of expected messages is 0 (where the transport has one they are copied once more).
+ */
 NA_PUBLIC size_t NA_Msg_get_max_unexpected_size(const na_class_t* na_class) NA_WARN_UNUSED_RESULT;
 NA_PUBLIC size_t NA_Msg_get_max_expected_size(const na_class_t* na_class) NA_WARN_UNUSED_RESULT;
 NA_PUBLIC size_t NA_Msg_get_unexpected_header_size(const na_class_t* na_class)

@@ -68,7 +68,11 @@ na_protocol_info* make_row(std::string_view cls, const plugin::ProtocolInfo& p) 
     return row;
 }
 
-na_class_t* open(const char* info_string, bool listen, const InitInfo& info) noexcept {
+na_class_t* open(const char* info_string, bool listen, InitInfo info) noexcept {
+    if (info.max_expected != 0) {  // that of the library comes on top
+        info.expected_spare = std::min(kMostOverhead, SIZE_MAX - info.max_expected);
+        info.max_expected += info.expected_spare;
+    }
     try {
         auto cls = Class::open(info_string, listen, info);
         if (!cls) {

@@ -12,6 +12,7 @@
 #include "na.h"
 #include "na/core/class.hpp"
 #include "na/core/context.hpp"
+#include "na/session/wire.hpp"
 #include "na/util/log.hpp"
 
 namespace na::c_api {
@@ -77,6 +78,14 @@ To value_of(const From& from) noexcept {
     return static_cast<To>(std::min(value, unsigned{UINT8_MAX}));
 }
 
+// What expected messages are larger by than users of na.h see: the transport's header, or, where it
+// has none, what was added for it to the size that the user has asked for.
+constexpr std::size_t kMostOverhead = session::Header::kSize;
+inline std::size_t overhead(const Class& cls) noexcept {
+    const std::size_t head = cls.headroom(Lane::expected);
+    return head != 0 ? head : cls.info().expected_spare;
+}
+
 // Builds the options from whatever layout the caller has. Null `info`: defaults.
 InitInfo init_info(const struct na_init_info_4_0& info);
 InitInfo init_info(const struct na_init_info& info);
@@ -98,6 +107,10 @@ struct na_op_id {
     void* arg = nullptr;
     // From the post to the moment before the callback.
     std::atomic<bool> pending{false};
+    // Expected messages, where the transport has a header of its own: what na.h does not show.
+    std::unique_ptr<std::byte[]> frame;
+    std::size_t frame_bytes = 0;
+    void* into = nullptr;  // a receive's: where the user wants it
     NaRecord record;
     // Multi-receive: as many outcomes may wait for trigger.
     std::vector<NaRecord> records;

@@ -10,6 +10,66 @@ using namespace na::c_api;
 
 namespace {
 
+// Users of na.h know no header of expected messages, as in Mercury: where the transport has one,
+// they are copied. (What is built on the core leaves room for it, and is not.)
+std::byte* frame(na_op_id_t& op, std::size_t bytes) {
+    if (op.frame_bytes < bytes) {
+        op.frame.reset(new std::byte[bytes]);
+        op.frame_bytes = bytes;
+    }
+    return op.frame.get();
+}
+
+std::size_t most_expected(const Class& cls) noexcept {
+    return cls.max_message(Lane::expected) - overhead(cls);
+}
+
+Status too_large(const Class& cls, std::size_t size) noexcept {
+    NA_LOG_ERROR(msg,
+                 "expected message of {} bytes: {}+{} takes at most {} (see max_expected_size of "
+                 "na_init_info)",
+                 size, cls.class_name(), cls.protocol(), most_expected(cls));
+    return Status::overflow;
+}
+
+Status send_framed(Context& c, na_op_id_t& op_id, Address& to, std::uint8_t context,
+                   std::uint32_t tag, const void* buf, std::size_t size) noexcept {
+    const std::size_t head = c.cls().headroom(Lane::expected);
+    try {
+        std::byte* const at = frame(op_id, head + size);
+        if (size != 0) {
+            std::memcpy(at + head, buf, size);
+        }
+        return c.send(*op_id.op, Lane::expected, to, context, tag, at, head + size, nullptr);
+    } catch (const std::bad_alloc&) {
+        return Status::nomem;
+    }
+}
+
+Status recv_framed(Context& c, na_op_id_t& op_id, Address& from, std::uint8_t context,
+                   std::uint32_t tag, void* buf, std::size_t size) noexcept {
+    const std::size_t head = c.cls().headroom(Lane::expected);
+    const std::size_t room = std::min(size, most_expected(c.cls()));
+    try {
+        std::byte* const at = frame(op_id, head + room);
+        op_id.into = buf;
+        return c.recv_expected(*op_id.op, from, context, tag, at, head + room, nullptr);
+    } catch (const std::bad_alloc&) {
+        return Status::nomem;
+    }
+}
+
+// Takes the header off, and gives the user what has come. Answers how much that is.
+std::size_t unframe(na_op_id_t& op, const Outcome& outcome) noexcept {
+    const std::size_t head = op.cls->headroom(Lane::expected);
+    const std::size_t size = outcome.size < head ? 0 : outcome.size - head;
+    if (ok(outcome.status) && size != 0) {
+        std::memcpy(op.into, op.frame.get() + head, size);
+    }
+    op.into = nullptr;
+    return size;
+}
+
 // Stores the completion for NA_Trigger. Runs under the context's lock.
 void on_complete(Operation& operation, const Outcome& outcome) noexcept {
     auto* op = static_cast<na_op_id_t*>(operation.owner);
@@ -23,6 +83,9 @@ void on_complete(Operation& operation, const Outcome& outcome) noexcept {
     }
     record->op = op;
     record->outcome = outcome;
+    if (op->into != nullptr) {
+        record->outcome.size = unframe(*op, outcome);
+    }
     Context& context = *op->context;
     context.completions().push(*record);
     // Another thread may have run the callback by now, and the operation be posted again, or gone.
@@ -79,13 +142,14 @@ size_t NA_Msg_get_max_unexpected_size(const na_class_t* na_class) {
     return na_class == nullptr ? 0 : core(na_class)->max_message(Lane::unexpected);
 }
 size_t NA_Msg_get_max_expected_size(const na_class_t* na_class) {
-    return na_class == nullptr ? 0 : core(na_class)->max_message(Lane::expected);
+    return na_class == nullptr ? 0 : most_expected(*core(na_class));
 }
 size_t NA_Msg_get_unexpected_header_size(const na_class_t* na_class) {
     return na_class == nullptr ? 0 : core(na_class)->headroom(Lane::unexpected);
 }
 size_t NA_Msg_get_expected_header_size(const na_class_t* na_class) {
-    return na_class == nullptr ? 0 : core(na_class)->headroom(Lane::expected);
+    (void)na_class;
+    return 0;
 }
 na_tag_t NA_Msg_get_max_tag(const na_class_t* na_class) {
     return na_class == nullptr ? 0 : core(na_class)->caps().max_tag;
@@ -132,7 +196,7 @@ na_return_t NA_Msg_init_unexpected(na_class_t* na_class, void* buf, size_t buf_s
 
 na_return_t NA_Msg_init_expected(na_class_t* na_class, void* buf, size_t buf_size) {
     NA_C_REQUIRE(na_class != nullptr, msg, "NULL class");
-    return init_message(__func__, core(na_class)->headroom(Lane::expected), buf, buf_size);
+    return init_message(__func__, 0, buf, buf_size);
 }
 
 na_return_t NA_Msg_send_unexpected(na_class_t* na_class, na_context_t* context, na_cb_t callback,
@@ -152,6 +216,15 @@ na_return_t NA_Msg_send_expected(na_class_t* na_class, na_context_t* context, na
                                  na_op_id_t* op_id) {
     NA_C_REQUIRE_POST(dest_addr != nullptr);
     return start(context, callback, arg, op_id, [&](Context& c, Operation& op) {
+        if (buf == nullptr && buf_size != 0) {
+            return Status::invalid_arg;
+        }
+        if (buf_size > most_expected(c.cls())) {
+            return too_large(c.cls(), buf_size);
+        }
+        if (c.cls().headroom(Lane::expected) != 0) {
+            return send_framed(c, *op_id, *core(dest_addr), dest_id, tag, buf, buf_size);
+        }
         return c.send(op, Lane::expected, *core(dest_addr), dest_id, tag, buf, buf_size,
                       region_of(plugin_data));
     });
@@ -183,6 +256,9 @@ na_return_t NA_Msg_recv_expected(na_class_t* na_class, na_context_t* context, na
                                  na_op_id_t* op_id) {
     NA_C_REQUIRE_POST(buf != nullptr && source_addr != nullptr);
     return start(context, callback, arg, op_id, [&](Context& c, Operation& op) {
+        if (c.cls().headroom(Lane::expected) != 0) {
+            return recv_framed(c, *op_id, *core(source_addr), source_id, tag, buf, buf_size);
+        }
         return c.recv_expected(op, *core(source_addr), source_id, tag, buf, buf_size,
                                region_of(plugin_data));
     });

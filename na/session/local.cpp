@@ -25,8 +25,14 @@ std::size_t size_of(std::size_t asked, std::size_t usual) noexcept {
     return asked == 0 ? usual : asked;
 }
 
+// Users of na.h do not see the header of expected messages: for them, too, the usual size is the
+// least that they know from elsewhere.
+std::size_t expected_of(const InitInfo& info, std::size_t usual) noexcept {
+    return size_of(info.max_expected, usual == kUsualMessage ? usual + Header::kSize : usual);
+}
+
 std::size_t largest_of(const InitInfo& info, std::size_t usual) noexcept {
-    return std::max(size_of(info.max_unexpected, usual), size_of(info.max_expected, usual));
+    return std::max(size_of(info.max_unexpected, usual), expected_of(info, usual));
 }
 
 bool is_of_this_machine(const util::IpAddress& address) {
@@ -57,7 +63,7 @@ Local::Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming n
       largest(largest_of(spec.info, usual_message)) {
     caps.protocol = protocol;
     caps.max_message[0] = size_of(spec.info.max_unexpected, usual_message);
-    caps.max_message[1] = size_of(spec.info.max_expected, usual_message);
+    caps.max_message[1] = expected_of(spec.info, usual_message);
     caps.headroom[0] = caps.headroom[1] = Header::kSize;
     caps.wakes_on_credit = true;
     caps.watches_receives = true;

@@ -120,6 +120,7 @@ static void messages(void) {
     char* in = (char*)NA_Msg_buf_alloc(b.cls, most, NA_RECV, &recv_data);
     int i;
 
+    EXPECT(answer_head == 0);
     EXPECT(send_op != NULL && recv_op != NULL && out != NULL && in != NULL && most > head + 8);
     EXPECT(NA_Msg_init_unexpected(a.cls, out, most) == NA_SUCCESS);
     for (i = 1; i <= 3; i++) { /* the same operations and buffers again and again */

@@ -217,6 +217,80 @@ TEST_CASE("expected and unexpected messages do not mix", "[expected][unexpected]
     CHECK(recv_u.result().tag == 3);
 }
 
+TEST_CASE("expected messages are the user's from their first byte", "[expected]") {
+    Endpoint::Settings settings;
+    settings.init.max_expected_size = GENERATE(0, 1000);
+    Endpoint a(settings), b(settings);
+    Addr to_a(b, a.uri()), to_b(a, b.uri());
+    CHECK(NA_Msg_get_expected_header_size(a.cls()) == 0);
+    const std::size_t most = a.max_message(true);
+    if (settings.init.max_expected_size != 0) {
+        CHECK(most == settings.init.max_expected_size);
+    }
+    const auto pump = [&] {
+        a.pump();
+        b.pump();
+    };
+    // Out of the middle of a buffer, and into the middle of another.
+    constexpr std::size_t kBefore = 8;
+    Buffer out(a, most + 2 * kBefore), in(b, most + 2 * kBefore);
+    Op send(a), recv(b);
+    for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{100}, most}) {
+        INFO("message of " << size);
+        const std::vector<std::byte> data = support::payload(out.size(), size + 1);
+        std::copy(data.begin(), data.end(), out.data());
+        std::fill(in.data(), in.data() + in.size(), std::byte{0});
+        send.reset();
+        recv.reset();
+        na_op_id_t* receive = NA_Op_create(b.cls(), NA_OP_SINGLE);
+        struct Got {
+            bool done = false;
+            na_return_t ret = NA_RETURN_MAX;
+            std::size_t size = 0;
+        } got;
+        REQUIRE(NA_Msg_recv_expected(
+                    b.cls(), b.context(),
+                    [](const na_cb_info* info) {
+                        *static_cast<Got*>(info->arg) = {true, info->ret,
+                                                         info->info.recv_expected.actual_buf_size};
+                    },
+                    &got, in.data() + kBefore, most, in.plugin_data(), to_a, 0, 3,
+                    receive) == NA_SUCCESS);
+        na_op_id_t* sending = NA_Op_create(a.cls(), NA_OP_SINGLE);
+        bool sent = false;
+        REQUIRE(NA_Msg_send_expected(
+                    a.cls(), a.context(),
+                    [](const na_cb_info* info) {
+                        CHECK(info->ret == NA_SUCCESS);
+                        *static_cast<bool*>(info->arg) = true;
+                    },
+                    &sent, out.data() + kBefore, size, out.plugin_data(), to_b, 0, 3,
+                    sending) == NA_SUCCESS);
+        REQUIRE(until([&] { return got.done && sent; }, pump));
+        CHECK(got.ret == NA_SUCCESS);
+        CHECK(got.size == size);
+        CHECK(std::equal(data.begin(), data.end(), out.data()));  // not written to
+        CHECK(std::equal(data.begin() + kBefore,
+                         data.begin() + kBefore + static_cast<std::ptrdiff_t>(size),
+                         in.data() + kBefore));
+        CHECK(std::all_of(in.data(), in.data() + kBefore,
+                          [](std::byte byte) { return byte == std::byte{0}; }));
+        CHECK(std::all_of(in.data() + kBefore + size, in.data() + in.size(),
+                          [](std::byte byte) { return byte == std::byte{0}; }));
+        NA_Op_destroy(a.cls(), sending);
+        NA_Op_destroy(b.cls(), receive);
+    }
+    const Quiet quiet;
+    CHECK(send.send_expected(out, most + 1, to_b, 3) == NA_OVERFLOW);
+    // What is shorter than the message is told so, as ever.
+    Buffer little(b, 10);
+    Op short_recv(b), long_send(a);
+    REQUIRE(short_recv.recv_expected(little, 10, to_a, 4) == NA_SUCCESS);
+    REQUIRE(long_send.send_expected(out, 50, to_b, 4) == NA_SUCCESS);
+    REQUIRE(until([&] { return short_recv.done() && long_send.done(); }, pump));
+    CHECK(short_recv.ret() == NA_MSGSIZE);
+}
+
 TEST_CASE("a peer can be answered by the address that its message brought", "[unexpected]") {
     Endpoint::Settings client_settings;
     client_settings.listen = false;

@@ -51,8 +51,6 @@ class Context final : public plugin::Context, private plugin::Sink {
         for (const Event& e : events_) {
             if (e.what == Event::What::finish) {
                 core_.finish(e.arrival, Status::canceled);
-            } else if (e.what == Event::What::lost) {
-                core_.release(*e.peer);
             }
         }
         close(event_);
@@ -168,7 +166,7 @@ class Context final : public plugin::Context, private plugin::Sink {
     // Something that happens some progress calls later. One queue for all, so that nothing
     // overtakes.
     struct Event {
-        enum class What : std::uint8_t { complete, finish, cancel, lose, lost };
+        enum class What : std::uint8_t { complete, finish, cancel, lose };
         What what;
         std::uint64_t due = 0;
         Op* op = nullptr;
@@ -176,7 +174,6 @@ class Context final : public plugin::Context, private plugin::Sink {
         Arrival* arrival = nullptr;
         Status status = Status::success;
         plugin::Peer* peer = nullptr;
-        std::optional<std::uint8_t> context = {};  // lost: one of the peer's
     };
     using Ops = util::IntrusiveList<OpState, &OpState::hook>;
 
@@ -275,14 +272,6 @@ class Context final : public plugin::Context, private plugin::Sink {
                     inner_->cancel(*event.op);
                 }
                 return;
-            case Event::What::lost:
-                if (event.context) {
-                    core_.context_lost(*event.peer, *event.context, event.status);
-                } else {
-                    core_.peer_lost(*event.peer, event.status);
-                }
-                core_.release(*event.peer);
-                return;
             case Event::What::lose:
                 lose(event);
                 return;
@@ -375,27 +364,25 @@ class Context final : public plugin::Context, private plugin::Sink {
     }
     void release(plugin::Peer& peer) override { core_.release(peer); }
     void peer_lost(plugin::Peer& peer, Status why) override {
-        if (events_.empty()) {
-            core_.peer_lost(peer, why);
-        } else {
-            lost_later(peer, {}, why);
-        }
+        hold_nothing_back();
+        core_.peer_lost(peer, why);
     }
     void context_lost(plugin::Peer& peer, std::uint8_t context, Status why) override {
-        if (events_.empty()) {
-            core_.context_lost(peer, context, why);
-        } else {
-            lost_later(peer, context, why);
-        }
+        hold_nothing_back();
+        core_.context_lost(peer, context, why);
     }
     bool awaited(plugin::Peer& peer) override { return !events_.empty() || core_.awaited(peer); }
-    void lost_later(plugin::Peer& peer, std::optional<std::uint8_t> context, Status why) {
-        // After the messages of it that are held back. By its identity, so that it lives until
-        // then.
-        std::vector<std::byte> identity(peer.encode({}));
-        peer.encode(identity);
-        if (plugin::Peer* kept = core_.source(identity)) {
-            later({.what = Event::What::lost, .status = why, .peer = kept, .context = context});
+    // What the lost one has sent comes before its end; and that is told at once: later it would
+    // end what is posted meanwhile to who has come in its place.
+    void hold_nothing_back() {
+        for (std::size_t i = 0; i < events_.size();) {
+            const Event event = events_[i];
+            if (event.what == Event::What::complete || event.what == Event::What::finish) {
+                events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(i));
+                happen(event);
+            } else {
+                ++i;
+            }
         }
     }
     void dropped(const char* what) override { core_.dropped(what); }
