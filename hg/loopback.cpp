@@ -94,6 +94,9 @@ Status Loopback::respond(Handle& target, Status code, std::size_t payload, Block
         return Status::overflow;
     }
     Handle* origin = nullptr;
+    // Shown to the program: until the callback has run, if there is one.
+    Handle* const shown =
+        target.callback_.run == nullptr ? std::exchange(target.twin_, nullptr) : nullptr;
     {
         const std::lock_guard guard(context.loop_lock_);
         context.loop_counters_.responses_sent.add();
@@ -102,10 +105,11 @@ Status Loopback::respond(Handle& target, Status code, std::size_t payload, Block
             origin->partner_ = nullptr;
             context.loop_counters_.responses_received.add();
         }
-        if (Handle* shown = target.twin_; shown != nullptr) {
-            shown->refs_.fetch_and(~Handle::kAnswerRef, std::memory_order_relaxed);
-            if (!shown->holds_twin_) {
-                shown->twin_ = target.twin_ = nullptr;
+        Handle* const twin = shown != nullptr ? shown : target.twin_;
+        if (twin != nullptr && twin->twin_ == &target) {
+            twin->refs_.fetch_and(~Handle::kAnswerRef, std::memory_order_relaxed);
+            if (!twin->holds_twin_) {
+                twin->twin_ = nullptr;
             }
         }
     }
@@ -128,8 +132,17 @@ Status Loopback::respond(Handle& target, Status code, std::size_t payload, Block
     if (origin != nullptr) {
         end(*origin, code);
     }
+    if (shown != nullptr) {
+        shown->unref();
+    }
     context.settle();
     return Status::success;
+}
+
+void Loopback::told(Handle& target) noexcept {
+    if (Handle* const shown = std::exchange(target.twin_, nullptr); shown != nullptr) {
+        shown->unref();
+    }
 }
 
 void Loopback::cancel(Handle& origin) noexcept {
@@ -155,7 +168,8 @@ Handle& Loopback::expose(Handle& target) noexcept {
     origin->twin_ = &target;
     target.twin_ = origin;
     origin->holds_twin_ = true;
-    origin->add_refs(Handle::kUserRef + Handle::kAnswerRef);
+    // The library's is the target's, which is answered, and tells of it, by the origin's handle.
+    origin->add_refs(Handle::kUserRef + Handle::kLibraryRef + Handle::kAnswerRef);
     return *origin;
 }
 
@@ -175,13 +189,12 @@ void Loopback::let_go(Handle& origin) noexcept {
     Handle* held = nullptr;
     {
         const std::lock_guard guard(origin.info_.context->loop_lock_);
-        Handle* const target = origin.twin_;
-        if (target != nullptr && std::exchange(origin.holds_twin_, false)) {
-            held = target;
+        if (std::exchange(origin.holds_twin_, false)) {
+            held = origin.twin_;
         }
-        // Who has no reference may still respond, as long as the origin waits for it.
-        if (target != nullptr && target->partner_ == nullptr) {
-            origin.twin_ = target->twin_ = nullptr;
+        // Who has no reference may still respond.
+        if (unanswered(origin) == nullptr) {
+            origin.twin_ = nullptr;
         }
     }
     if (held != nullptr) {
@@ -200,10 +213,12 @@ bool Loopback::unref(Handle& origin, std::uint64_t n) noexcept {
         }
         last_of_program = n == Handle::kUserRef && users == Handle::kUserRef &&
                           (before & Handle::kAnswerRef) != 0;
-        after = before - n - (last_of_program ? Handle::kAnswerRef : 0);
+        after = before - n + (last_of_program ? Handle::kLibraryRef : 0);
     } while (!origin.swap_refs(before, after));
     if (last_of_program) {
-        let_go(origin);
+        let_go(origin);  // while it is not another call's
+        origin.unref();
+        return true;
     }
     if (after == 0) {
         origin.last_unref();

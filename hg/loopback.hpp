@@ -45,6 +45,12 @@ class Loopback {
                    ? nullptr
                    : origin.twin_;
     }
+    // The same, or its call has not come back yet.
+    static Handle* at_work(const Handle& origin) noexcept {
+        return origin.stage() == Handle::Stage::in_flight ? origin.twin_ : unanswered(origin);
+    }
+    // The callback of a target's response has run.
+    static void told(Handle& target) noexcept;
     // The origin's is used for something else, or by nobody any more. busy: not yet, its handler
     // has not responded.
     static na::Status detach(Handle& origin) noexcept;

@@ -358,10 +358,27 @@ void Handle::respond_ended(Completion& c) {
     }
 }
 
+namespace {
+
+// Whether the callback returns or throws.
+class Told {
+ public:
+    explicit Told(Handle& handle) noexcept : handle_(handle) {}
+    ~Told() { Loopback::told(handle_); }
+    Told(const Told&) = delete;
+    Told& operator=(const Told&) = delete;
+
+ private:
+    Handle& handle_;
+};
+
+}  // namespace
+
 void Handle::run_respond(Completion& c) {
     Handle& h = of(c);
     const Callback callback = h.callback_;
     const Unref after(h);
+    const Told told(h);
     callback.run(h, h.status_.load(std::memory_order_relaxed), callback.user, callback.arg);
 }
 

@@ -316,7 +316,8 @@ HG_PUBLIC hg_return_t HG_Ref_incr(hg_handle_t hg_handle);
  * one in callbacks. -1 for HG_HANDLE_NULL. */
 HG_PUBLIC int32_t HG_Ref_get(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
-/* Where and what the handle is; valid as long as the handle. NULL for HG_HANDLE_NULL. */
+/* Where and what the handle is; valid as long as the handle (of a call to oneself: what its handler
+ * asks for until the origin uses the handle again). NULL for HG_HANDLE_NULL. */
 HG_PUBLIC const struct hg_info* HG_Get_info(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
 /* Attaches a pointer to a handle. free_callback (may be NULL) gets it when the handle goes, or (at

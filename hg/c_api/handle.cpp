@@ -89,11 +89,16 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
     }
 }
 
-// Which end of a call to oneself its buffers, and the address (which knows the context that calls),
-// are those of now: the target's until it has responded.
-const Handle& at_work(hg_handle_t handle) noexcept {
+// Of a call to oneself: which end is meant by what programs ask of both, until its handler has
+// responded, or until it has come back.
+const Handle& unanswered(hg_handle_t handle) noexcept {
     const Handle& h = *core(handle);
     const Handle* target = h.is_target() ? nullptr : Loopback::unanswered(h);
+    return target == nullptr ? h : *target;
+}
+const Handle& at_work(hg_handle_t handle) noexcept {
+    const Handle& h = *core(handle);
+    const Handle* target = h.is_target() ? nullptr : Loopback::at_work(h);
     return target == nullptr ? h : *target;
 }
 
@@ -198,7 +203,7 @@ hg_size_t HG_Get_output_payload_size(hg_handle_t handle) {
     if (handle == HG_HANDLE_NULL) {
         return 0;
     }
-    const Handle& h = at_work(handle);
+    const Handle& h = unanswered(handle);
     return h.is_target() ? h.sent()
                          : Handle::size(h.output(), h.info().cls->offset(Lane::expected));
 }
@@ -221,7 +226,7 @@ hg_return_t HG_Get_input(hg_handle_t handle, void* in_struct) {
 hg_return_t HG_Free_input(hg_handle_t handle, void* in_struct) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
     HG_C_REQUIRE(in_struct != nullptr, rpc, "in_struct is NULL");
-    return free_structure(*core(handle), input_proc(*core(handle)), in_struct);
+    return free_structure(*core(handle), input_proc(Loopback::behind(*core(handle))), in_struct);
 }
 
 hg_return_t HG_Get_output(hg_handle_t handle, void* out_struct) {
@@ -265,7 +270,7 @@ hg_return_t HG_Release_input_buf(hg_handle_t handle) {
 hg_return_t HG_Get_output_buf(hg_handle_t handle, void** out_buf_p, hg_size_t* out_buf_size_p) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
     HG_C_REQUIRE(out_buf_p != nullptr, rpc, "out_buf_p is NULL");
-    const Handle& h = at_work(handle);
+    const Handle& h = unanswered(handle);
     if (h.is_target()) {
         return give(h.output_space(), out_buf_p, out_buf_size_p);
     }

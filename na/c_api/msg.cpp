@@ -53,7 +53,11 @@ Status recv_framed(Context& c, na_op_id_t& op_id, Address& from, std::uint8_t co
     try {
         std::byte* const at = frame(op_id, head + room);
         op_id.into = buf;
-        return c.recv_expected(*op_id.op, from, context, tag, at, head + room, nullptr);
+        const Status s = c.recv_expected(*op_id.op, from, context, tag, at, head + room, nullptr);
+        if (!ok(s)) {
+            op_id.into = nullptr;
+        }
+        return s;
     } catch (const std::bad_alloc&) {
         return Status::nomem;
     }

@@ -72,8 +72,8 @@ void run_callback(NaRecord& record) {
 
 // A receive that nothing has come for. Of a multi-receive's messages none may wait for trigger.
 bool take_back(na_op_id_t& op) noexcept {
-    return !op.cls->inherited() && op.op->credits() == op.records.size() &&
-           op.context->withdraw(*op.op);
+    return !op.cls->inherited() &&
+           op.context->withdraw(*op.op, static_cast<std::uint32_t>(op.records.size()));
 }
 
 }  // namespace

@@ -461,9 +461,9 @@ void Context::cancel(Operation& op) noexcept {
     }
 }
 
-bool Context::withdraw(Operation& op) noexcept {
+bool Context::withdraw(Operation& op, std::uint32_t credits) noexcept {
     const std::lock_guard guard(lock_);
-    if (op.state() != State::matching || op.landings_ != 0) {
+    if (op.state() != State::matching || op.landings_ != 0 || op.credits() != credits) {
         return false;
     }
     op.handler = [](Operation&, const Outcome&) noexcept {};

@@ -66,8 +66,9 @@ class Context final : public plugin::Sink {
     // with the result that won. An idle operation: nothing happens.
     void cancel(Operation& op) noexcept;
     // Takes a receive back that waits for a message, without a word: its handler is not called.
-    // False: it does not wait (any more), or messages are on their way into its buffer.
-    bool withdraw(Operation& op) noexcept;
+    // False: it does not wait (any more), messages are on their way into its buffer, or outcomes of
+    // a multi-receive that may have `credits` have not come back.
+    bool withdraw(Operation& op, std::uint32_t credits) noexcept;
 
     // --- progress
     // ------------------------------------------------------------------------------------------------

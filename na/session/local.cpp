@@ -70,7 +70,8 @@ Local::Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming n
 }
 
 Error Local::check_sizes(std::string_view class_name, const plugin::OpenSpec& spec) {
-    for (const std::size_t asked : {spec.info.max_unexpected, spec.info.max_expected}) {
+    for (const std::size_t asked :
+         {spec.info.max_unexpected, spec.info.max_expected - spec.info.expected_spare}) {
         if (asked > kMaxMessage || (asked != 0 && asked < Header::kSize)) {
             return Error{Status::invalid_arg,
                          fmt::format("messages of {} bytes: {}+{} takes from {} to {}; move larger "

@@ -100,7 +100,8 @@ Domain::~Domain() = default;
 
 Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spec) {
     return guarded<plugin::Domain>([&]() -> Result<std::unique_ptr<plugin::Domain>> {
-        for (const std::size_t asked : {spec.info.max_unexpected, spec.info.max_expected}) {
+        for (const std::size_t asked :
+             {spec.info.max_unexpected, spec.info.max_expected - spec.info.expected_spare}) {
             if (asked > kMaxMessage) {
                 return Error{
                     Status::invalid_arg,

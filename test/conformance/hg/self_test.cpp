@@ -270,3 +270,47 @@ TEST_CASE("a call to oneself that was canceled is over when its handler has resp
     held.clear();
     CHECK(self.wait(call) == HG_SUCCESS);
 }
+
+TEST_CASE("the handler of a call that its origin has given up keeps its handle until it was told") {
+    Self self;
+    static bool released = false;
+    static int data = 0;
+    for (const bool cancel : {true, false}) {
+        released = false;
+        hg_handle_t handle = HG_HANDLE_NULL;
+        REQUIRE(HG_Create(self.side.context(), self.to, self.side.hold, &handle) == HG_SUCCESS);
+        Told back;
+        std::uint64_t number = 5;
+        REQUIRE(HG_Forward(handle, note, &back, &number) == HG_SUCCESS);
+        auto& held = self.side.held();
+        REQUIRE(support::until([&] { return held.size() == 1; }, [&] { self.side.pump(); }));
+        CHECK(held[0] == handle);
+        held.clear();
+        if (cancel) {
+            REQUIRE(HG_Cancel(handle) == HG_SUCCESS);
+            REQUIRE(support::until([&] { return back.count == 1; }, [&] { self.side.pump(); }));
+        }
+        CHECK(HG_Destroy(handle) == HG_SUCCESS);  // the origin's
+        REQUIRE(HG_Set_data(handle, &data, [](void*) { released = true; }) == HG_SUCCESS);
+        struct Responded {
+            unsigned count = 0;
+            bool there = false;
+        } responded;
+        Blob out = blob(1, 10);
+        REQUIRE(HG_Respond(
+                    handle,
+                    [](const struct hg_cb_info* info) {
+                        auto& r = *static_cast<Responded*>(info->arg);
+                        ++r.count;
+                        r.there = !released && HG_Get_data(info->info.respond.handle) == &data;
+                        return HG_SUCCESS;
+                    },
+                    &responded, &out) == HG_SUCCESS);
+        CHECK(HG_Destroy(handle) == HG_SUCCESS);  // the handler's
+        REQUIRE(support::until([&] { return responded.count == 1 && back.count == 1; },
+                               [&] { self.side.pump(); }));
+        CHECK(responded.there);
+        CHECK(back.ret == (cancel ? HG_CANCELED : HG_SUCCESS));
+        REQUIRE(support::until([&] { return released; }, [&] { self.side.pump(); }));
+    }
+}

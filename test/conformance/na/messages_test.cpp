@@ -282,6 +282,23 @@ TEST_CASE("expected messages are the user's from their first byte", "[expected]"
     }
     const Quiet quiet;
     CHECK(send.send_expected(out, most + 1, to_b, 3) == NA_OVERFLOW);
+    {
+        // What could not be posted is forgotten: the operation's next use is another.
+        std::vector<std::byte> stale(64);
+        Op op(b), other(a);
+        na_op_id_t* id = op.id();
+        const auto nothing = [](const na_cb_info*) {};
+        CHECK(NA_Msg_recv_expected(b.cls(), b.context(), nothing, nullptr, stale.data(),
+                                   stale.size(), nullptr, to_b, 0, 3, id) == NA_INVALID_ARG);
+        REQUIRE(op.recv_unexpected(in) == NA_SUCCESS);
+        const std::size_t total = fill_message(a, out, 100, 5);
+        REQUIRE(other.send_unexpected(out, total, to_b, 3) == NA_SUCCESS);
+        REQUIRE(until([&] { return op.done() && other.done(); }, pump));
+        CHECK(op.ret() == NA_SUCCESS);
+        CHECK(holds(b, in.data(), op.result().size, 5));
+        CHECK(std::all_of(stale.begin(), stale.end(),
+                          [](std::byte byte) { return byte == std::byte{0}; }));
+    }
     // What is shorter than the message is told so, as ever.
     Buffer little(b, 10);
     Op short_recv(b), long_send(a);
