@@ -129,11 +129,12 @@ Status Loopback::respond(Handle& target, Status code, std::size_t payload, Block
     }
     // The order of callbacks is that of a remote RPC: the response has left before it arrives.
     Handle::respond_ended(target);
-    if (origin != nullptr) {
-        end(*origin, code);
-    }
+    // Before the origin is told, whose program may look whether its reference is the last.
     if (shown != nullptr) {
         shown->unref();
+    }
+    if (origin != nullptr) {
+        end(*origin, code);
     }
     context.settle();
     return Status::success;

@@ -52,7 +52,7 @@ struct InitInfo {
     std::string auth_key;            // for fabrics that have keys
     std::size_t max_unexpected = 0;  // bytes, 0: the plugin's default
     std::size_t max_expected = 0;    // bytes, 0: the plugin's default
-    std::size_t expected_spare = 0;  // of those, what users of na.h have not asked for
+    std::size_t expected_spare = 0;  // of those, what na.h has added for a header; leave it 0
     bool no_block = false;           // never sleeps: wait_fd() and arm() are not called
     bool no_retry = false;           // `again` goes to the caller
     AddressFormat address_format = AddressFormat::unspec;  // family to listen at

@@ -43,18 +43,23 @@ Error check_limit(const plugin::OpenSpec& spec, const Choice& choice) {
                         "take up to {}: choose another protocol",
                         spec.protocol, provider, limit, session::kMaxControl)};
     }
-    const std::pair<std::string_view, std::size_t> all[] = {
-        {"max_unexpected_size", spec.info.max_unexpected},
-        {"max_expected_size", spec.info.max_expected},
+    struct Asked {
+        std::string_view argument;
+        std::size_t size;
+        std::size_t spare;  // not asked for
     };
-    for (const auto& [argument, asked] : all) {
-        if (asked > limit) {
+    const Asked all[] = {
+        {"max_unexpected_size", spec.info.max_unexpected, 0},
+        {"max_expected_size", spec.info.max_expected, spec.info.expected_spare},
+    };
+    for (const auto& [argument, size, spare] : all) {
+        if (size > limit) {
             return Error{
                 Status::invalid_arg,
                 fmt::format("ofi+{}: {} of {} bytes is more than provider {} sends at once: "
                             "ask for {} at most; move larger data by put, get or bulk "
                             "transfer",
-                            spec.protocol, argument, asked, provider, limit)};
+                            spec.protocol, argument, size - spare, provider, limit - spare)};
         }
     }
     return Error{Status::success, {}};

@@ -186,6 +186,7 @@ TEST_CASE("origin and target of a call to oneself are one handle") {
         hg_size_t size = 0;
         CHECK(HG_Get_input_buf(held[0], &buf, &size) == HG_SUCCESS);
         CHECK(size == HG_Get_input_payload_size(held[0]));
+        void* const input = buf;
         CHECK(HG_Get_output_buf(held[0], &buf, &size) == HG_SUCCESS);
         CHECK(size > 1000);
         CHECK(call.forward(99) == HG_BUSY);
@@ -196,6 +197,10 @@ TEST_CASE("origin and target of a call to oneself are one handle") {
         Blob out = blob(round, 100);
         Told told;
         CHECK(HG_Respond(held[0], note, &told, &out) == HG_SUCCESS);
+        void* still = nullptr;  // what came is there until the call has come back
+        CHECK(HG_Get_input_buf(held[0], &still, &size) == HG_SUCCESS);
+        CHECK(still == input);
+        CHECK(size == HG_Get_input_payload_size(held[0]));
         CHECK(HG_Respond(held[0], nullptr, nullptr, &out) == HG_BUSY);
         CHECK(self.wait(call) == HG_SUCCESS);
         CHECK(told.handle == call.handle());
@@ -313,4 +318,37 @@ TEST_CASE("the handler of a call that its origin has given up keeps its handle u
         CHECK(back.ret == (cancel ? HG_CANCELED : HG_SUCCESS));
         REQUIRE(support::until([&] { return released; }, [&] { self.side.pump(); }));
     }
+}
+
+TEST_CASE("a late response answers no other call to oneself") {
+    Self self;
+    auto& held = self.side.held();
+    hg_handle_t first = HG_HANDLE_NULL;
+    REQUIRE(HG_Create(self.side.context(), self.to, self.side.hold, &first) == HG_SUCCESS);
+    Told back;
+    std::uint64_t number = 5;
+    REQUIRE(HG_Forward(first, note, &back, &number) == HG_SUCCESS);
+    REQUIRE(support::until([&] { return held.size() == 1; }, [&] { self.side.pump(); }));
+    CHECK(held[0] == first);
+    CHECK(HG_Destroy(held[0]) == HG_SUCCESS);  // the handler's: it responds later
+    held.clear();
+    REQUIRE(HG_Cancel(first) == HG_SUCCESS);
+    REQUIRE(support::until([&] { return back.count == 1; }, [&] { self.side.pump(); }));
+    CHECK(HG_Destroy(first) == HG_SUCCESS);
+    Call second(self.side, self.to, self.side.hold);
+    CHECK(second.handle() != first);
+    REQUIRE(second.forward(6) == HG_SUCCESS);
+    REQUIRE(support::until([&] { return held.size() == 1; }, [&] { self.side.pump(); }));
+    Blob late = blob(1, 10);
+    CHECK(HG_Respond(first, nullptr, nullptr, &late) == HG_SUCCESS);
+    for (int i = 0; i < 10; ++i) {
+        self.side.pump();
+    }
+    CHECK_FALSE(second.done());
+    Blob out = blob(2, 20);
+    CHECK(HG_Respond(held[0], nullptr, nullptr, &out) == HG_SUCCESS);
+    CHECK(HG_Destroy(held[0]) == HG_SUCCESS);
+    held.clear();
+    CHECK(self.wait(second) == HG_SUCCESS);
+    CHECK(is_blob(second.out(), 2, 20, 2));
 }

@@ -3,9 +3,11 @@
 // such limit: modes.hpp tells of one.
 #include <catch2/catch.hpp>
 #include <cstddef>
+#include <cstdlib>
 #include <string>
 
 #include "modes.hpp"
+#include "na.h"
 #include "spies.hpp"
 #include "support/options.hpp"
 #include "support/until.hpp"
@@ -51,6 +53,30 @@ TEST_CASE("messages larger than the provider sends are refused when a class open
               std::string::npos);
         CHECK(why.find("ask for 8000 at most") != std::string::npos);
     }
+}
+
+TEST_CASE("users of na.h are told of the sizes that they know", "[ofi][sizes]") {
+    const std::string protocol = protocol_of_case();
+    if (protocol.empty()) {
+        return;
+    }
+    INFO(protocol);
+    const modes::Limited limited(kLimit);
+    na_init_info options = NA_INIT_INFO_INITIALIZER;
+    options.max_expected_size = kLimit;  // and a header, which they do not see
+    REQUIRE(NA_Initialize_opt2(protocol.c_str(), true, NA_VERSION(6, 0), &options) == nullptr);
+    const std::string why = NA_Get_last_error();
+    INFO(why);
+    CHECK(why.find("max_expected_size of 8000 bytes") != std::string::npos);
+    const std::size_t at = why.find("ask for ");
+    REQUIRE(at != std::string::npos);
+    // What is told to be the most is taken.
+    options.max_expected_size = std::strtoul(why.c_str() + at + 8, nullptr, 10);
+    CHECK(options.max_expected_size < kLimit);
+    na_class_t* cls = NA_Initialize_opt2(protocol.c_str(), true, NA_VERSION(6, 0), &options);
+    REQUIRE(cls != nullptr);
+    CHECK(NA_Msg_get_max_expected_size(cls) == options.max_expected_size);
+    CHECK(NA_Finalize(cls) == NA_SUCCESS);
 }
 
 TEST_CASE("a provider that cannot send a greeting is refused", "[ofi][sizes]") {
