@@ -84,18 +84,34 @@ bool silent(int fd, std::chrono::milliseconds least) noexcept {
            std::max(info.tcpi_probes, info.tcpi_retransmits) >= kQuestions;
 }
 
-void make_room(const IpEndpoint& place) noexcept {
-    // Twice as much is set aside. Unlike SO_RCVBUF this knows no limit for users
-    // (net.core.rmem_max), and the kernel may still give more (tcp(7), tcp_rmem).
-    constexpr int kRoom = 1 << 20;
+constexpr int kRoom = 1 << 20;  // the kernel sets twice as much aside
+
+void make_room_for_peers(const IpEndpoint& here) noexcept {
+    // What the kernel gives at least where users may ask for 208 KiB (net.core.rmem_max). Who has
+    // that is left alone, for who is given a size gets no more of it later (tcp(7), tcp_rmem).
+    constexpr int kEnough = 400 * 1024;
     for_each_descriptor([&](int fd) {
-        const bool listens = get(fd, SOL_SOCKET, SO_ACCEPTCONN) != 0;
-        const IpEndpoint name = name_of(fd, listens ? getsockname : getpeername);
-        if (name.port == place.port && name.port != 0 &&
-            (listens || name.address == place.address)) {
-            const int least = get(fd, SOL_SOCKET, SO_RCVLOWAT);
+        if (get(fd, SOL_SOCKET, SO_ACCEPTCONN) == 0) {
+            return;
+        }
+        const IpEndpoint name = name_of(fd, getsockname);
+        if (name.port == here.port && name.port != 0 &&
+            (name.address == here.address || name.address.is_any()) &&
+            get(fd, SOL_SOCKET, SO_RCVBUF) < kEnough) {
+            // Not as below: who connects meanwhile would keep the mark.
+            set(fd, SOL_SOCKET, SO_RCVBUF, kRoom);
+        }
+    });
+}
+
+void make_room(const IpEndpoint& place) noexcept {
+    for_each_descriptor([&](int fd) {
+        const IpEndpoint peer = name_of(fd, getpeername);
+        if (peer.port == place.port && peer.port != 0 && peer.address == place.address) {
+            // Unlike SO_RCVBUF this knows no limit for users, and the kernel may still give more.
+            // Not back to what it was: that may be what another thread has just set.
             set(fd, SOL_SOCKET, SO_RCVLOWAT, kRoom);
-            set(fd, SOL_SOCKET, SO_RCVLOWAT, least);
+            set(fd, SOL_SOCKET, SO_RCVLOWAT, 1);
         }
     });
 }

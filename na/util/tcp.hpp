@@ -19,12 +19,13 @@ void keep_asking(int fd) noexcept;
 // does not read, the questions are far apart.
 bool silent(int fd, std::chrono::milliseconds least) noexcept;
 
-// Room for what has come and was not taken up yet: of whoever listens at that port, and so of the
-// connections that are made to it from now on, and of those with that place. Where a library looks
-// at the head of a message before it takes it (MSG_PEEK), the first bytes of a head stay in the
-// socket until the others come, and with them the segment that they came in. On the loopback that
-// may be larger than half of the usual room, 128 KiB: then the kernel (seen: 6.18) offers the other
-// side nothing for what is left, and both sides wait for ever. Reads /proc.
+// Room for what has come and was not taken up yet: of whoever listens here, for the connections
+// that are made to it from now on; and of our connections to a place. Where a library looks at the
+// head of a message before it takes it (MSG_PEEK), the first bytes of a head stay in the socket
+// until the others come, and with them the segment that they came in. On the loopback that may be
+// larger than half of the usual room, 128 KiB: then the kernel (seen: 6.18) offers the other side
+// nothing for what is left, and both sides wait for ever. By several threads at a time; read /proc.
+void make_room_for_peers(const IpEndpoint& here) noexcept;
 void make_room(const IpEndpoint& place) noexcept;
 
 // Shuts down the connections that were made to us and on which nothing has come yet, so that the

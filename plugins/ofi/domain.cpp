@@ -190,7 +190,7 @@ Result<Address> Domain::add_endpoint(std::string_view source) {
         registrar_.bind_to((*endpoint)->ep());
     }
     if (provider().peeks) {
-        util::make_room(name->ip());
+        util::make_room_for_peers(name->ip());
     }
     endpoints_.push_back(std::move(*endpoint));
     return name;

@@ -4,11 +4,13 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <netinet/in.h>
@@ -24,6 +26,8 @@ using na::util::UniqueFd;
 namespace {
 
 const auto kLoopback = na::util::IpAddress::parse("127.0.0.1").value();
+// Twice of what any user may ask for (net.core.rmem_max as it was for long: 208 KiB).
+constexpr int kRoom = 2 * 208 * 1024;
 
 IpEndpoint local_end(int fd) {
     sockaddr_in name{};
@@ -145,21 +149,66 @@ TEST_CASE("who listens has room, and so have those who come then", "[tcp]") {
     const UniqueFd there = listener();
     const Connection before(here.get());
     const int usual = option(before.taken, SOL_SOCKET, SO_RCVBUF);
-    REQUIRE(usual < (1 << 20));  // else nothing is shown
-    na::util::make_room(local_end(here.get()));
+    REQUIRE(usual < kRoom);  // else nothing is shown
+    na::util::make_room_for_peers(local_end(here.get()));
     const Connection after(here.get());
+    CHECK(option(after.taken, SOL_SOCKET, SO_RCVBUF) >= kRoom);
+    // Neither those who came before, nor other listeners, nor who connects.
     const Connection other(there.get());
-    CHECK(option(after.taken, SOL_SOCKET, SO_RCVBUF) >= (1 << 20));
-    CHECK(option(after.taken, SOL_SOCKET, SO_RCVLOWAT) == 1);
-    CHECK(option(here, SOL_SOCKET, SO_RCVLOWAT) == 1);
-    // With that place: those that were made to it.
-    CHECK(option(before.made, SOL_SOCKET, SO_RCVBUF) >= (1 << 20));
-    CHECK(option(before.made, SOL_SOCKET, SO_RCVLOWAT) == 1);
-    for (const UniqueFd* fd : {&other.made, &other.taken, &after.made, &there}) {
-        CHECK(option(*fd, SOL_SOCKET, SO_RCVBUF) < (1 << 20));
+    for (const UniqueFd* fd : {&before.taken, &other.taken, &other.made, &after.made, &there}) {
+        CHECK(option(*fd, SOL_SOCKET, SO_RCVBUF) < kRoom);
+    }
+    na::util::make_room_for_peers({});
+    CHECK(option(there, SOL_SOCKET, SO_RCVBUF) < kRoom);
+}
+
+TEST_CASE("connections to a place have room, others have not", "[tcp]") {
+    const UniqueFd here = listener();
+    const UniqueFd there = listener();
+    const Connection connection(here.get());
+    const Connection other(there.get());
+    na::util::make_room(local_end(here.get()));
+    CHECK(option(connection.made, SOL_SOCKET, SO_RCVBUF) >= kRoom);
+    CHECK(option(connection.made, SOL_SOCKET, SO_RCVLOWAT) == 1);
+    for (const UniqueFd* fd : {&connection.taken, &other.made, &other.taken, &here, &there}) {
+        CHECK(option(*fd, SOL_SOCKET, SO_RCVBUF) < kRoom);
     }
     na::util::make_room({});
-    CHECK(option(other.made, SOL_SOCKET, SO_RCVBUF) < (1 << 20));
+    CHECK(option(other.made, SOL_SOCKET, SO_RCVBUF) < kRoom);
+}
+
+// Each says when it may be read, whoever made room meanwhile.
+TEST_CASE("several threads make room, and peers connect meanwhile", "[tcp][threads]") {
+    const UniqueFd here = listener();
+    const na::util::IpEndpoint place = local_end(here.get());
+    const Connection first(here.get());
+    std::atomic<bool> over{false};
+    std::vector<std::thread> threads;
+    for (int n = 0; n < 3; ++n) {
+        threads.emplace_back([&] {
+            while (!over) {
+                na::util::make_room(place);
+                na::util::make_room_for_peers(place);
+            }
+        });
+    }
+    std::vector<Connection> suspects;  // (A descriptor may be taken for who had its number before.)
+    for (int n = 0; n < 3000; ++n) {
+        Connection next(here.get());
+        if (option(next.taken, SOL_SOCKET, SO_RCVLOWAT) != 1) {
+            suspects.push_back(std::move(next));
+        }
+    }
+    over = true;
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    for (const Connection& suspect : suspects) {
+        CHECK(option(suspect.taken, SOL_SOCKET, SO_RCVLOWAT) == 1);
+    }
+    CHECK(option(first.made, SOL_SOCKET, SO_RCVLOWAT) == 1);
+    CHECK(option(first.taken, SOL_SOCKET, SO_RCVLOWAT) == 1);
+    CHECK(option(here, SOL_SOCKET, SO_RCVLOWAT) == 1);
 }
 
 // What a library does that looks at the head of a message before it takes it.
@@ -171,7 +220,7 @@ TEST_CASE("messages whose head is looked at first go on where there is room", "[
     const unsigned seed = GENERATE(range(1U, 5U));
     INFO("seed " << seed << (to_listener ? ", to who listens" : ", to who connected"));
     const UniqueFd here = listener();
-    na::util::make_room(local_end(here.get()));
+    na::util::make_room_for_peers(local_end(here.get()));
     const Connection connection(here.get());
     na::util::make_room(local_end(here.get()));
     const int from = (to_listener ? connection.made : connection.taken).get();
