@@ -117,11 +117,20 @@ Status Handle::reset(Address* addr, std::uint64_t id) {
     return s;
 }
 
-// The RPC was registered again meanwhile, or is no longer.
-Status Handle::renew_registration() noexcept {
+// What a claim seldom has to do. Busy before anything is touched that the handler of a call to
+// oneself may still look at.
+Status Handle::prepare() noexcept {
     if (info_.addr == nullptr || registration_ == nullptr) {
         return Status::invalid_arg;
     }
+    if (const Status s = Loopback::detach(*this); !ok(s)) {
+        return s;
+    }
+    return registration_->live() ? Status::success : renew_registration();
+}
+
+// The RPC was registered again meanwhile, or is no longer.
+Status Handle::renew_registration() noexcept {
     Registration* current = info_.cls->registry().acquire(info_.id, info_.context->id());
     if (current == nullptr) {
         return Status::fault;
@@ -202,10 +211,6 @@ Status Handle::post_forward(std::size_t size) noexcept {
 
 Status Handle::forward(std::size_t payload, const Callback& callback, Block* beyond,
                        std::size_t beyond_size, bool more) noexcept {
-    if (const Status s = Loopback::detach(*this); !ok(s)) [[unlikely]] {
-        unclaim();
-        return s;
-    }
     Port& port = *port_;
     const Class& cls = *info_.cls;
     const bool one_way = one_way_ = registration_->one_way();

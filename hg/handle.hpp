@@ -127,9 +127,9 @@ class Handle : private Completion {
         if (!swap_stage(Stage::idle, Stage::claimed)) [[unlikely]] {
             return na::Status::busy;
         }
-        if (info_.addr == nullptr || registration_ == nullptr || !registration_->live())
-            [[unlikely]] {
-            if (const na::Status s = renew_registration(); !ok(s)) {
+        if (info_.addr == nullptr || registration_ == nullptr || !registration_->live() ||
+            twin_.load(std::memory_order_relaxed) != nullptr) [[unlikely]] {
+            if (const na::Status s = prepare(); !ok(s)) {
                 unclaim();
                 return s;
             }
@@ -404,6 +404,7 @@ class Handle : private Completion {
     // --- origin
     // --------------------------------------------------------------------------------------------------
     na::Status bind(Address* addr, std::uint64_t id);
+    na::Status prepare() noexcept;
     na::Status renew_registration() noexcept;
     na::Status post_claimed(std::size_t size) noexcept;
     na::Status post_forward(std::size_t size) noexcept;
@@ -590,7 +591,7 @@ class Handle : private Completion {
     // context's loopback lock. Origin: the target's reference of the program is given back with its
     // own.
     Handle* partner_ = nullptr;
-    Handle* twin_ = nullptr;
+    std::atomic<Handle*> twin_{nullptr};  // of an origin's others look, too
     bool holds_twin_ = false;
 
     // A pull on its way.

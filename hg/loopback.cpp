@@ -95,8 +95,7 @@ Status Loopback::respond(Handle& target, Status code, std::size_t payload, Block
     }
     Handle* origin = nullptr;
     // Shown to the program: until the callback has run, if there is one.
-    Handle* const shown =
-        target.callback_.run == nullptr ? std::exchange(target.twin_, nullptr) : nullptr;
+    Handle* const shown = target.callback_.run == nullptr ? take_twin(target) : nullptr;
     {
         const std::lock_guard guard(context.loop_lock_);
         context.loop_counters_.responses_sent.add();
@@ -105,11 +104,11 @@ Status Loopback::respond(Handle& target, Status code, std::size_t payload, Block
             origin->partner_ = nullptr;
             context.loop_counters_.responses_received.add();
         }
-        Handle* const twin = shown != nullptr ? shown : target.twin_;
-        if (twin != nullptr && twin->twin_ == &target) {
-            twin->refs_.fetch_and(~Handle::kAnswerRef, std::memory_order_relaxed);
-            if (!twin->holds_twin_) {
-                twin->twin_ = nullptr;
+        Handle* const stands = shown != nullptr ? shown : twin(target);
+        if (stands != nullptr && twin(*stands) == &target) {
+            stands->refs_.fetch_and(~Handle::kAnswerRef, std::memory_order_relaxed);
+            if (!stands->holds_twin_) {
+                twin(*stands, nullptr);
             }
         }
     }
@@ -141,7 +140,7 @@ Status Loopback::respond(Handle& target, Status code, std::size_t payload, Block
 }
 
 void Loopback::told(Handle& target) noexcept {
-    if (Handle* const shown = std::exchange(target.twin_, nullptr); shown != nullptr) {
+    if (Handle* const shown = take_twin(target); shown != nullptr) {
         shown->unref();
     }
 }
@@ -166,8 +165,8 @@ Handle& Loopback::expose(Handle& target) noexcept {
         (target.refs_.load(std::memory_order_relaxed) & Handle::kAnswerRef) == 0) {
         return target;
     }
-    origin->twin_ = &target;
-    target.twin_ = origin;
+    twin(*origin, &target);
+    twin(target, origin);
     origin->holds_twin_ = true;
     // The library's is the target's, which is answered, and tells of it, by the origin's handle.
     origin->add_refs(Handle::kUserRef + Handle::kLibraryRef + Handle::kAnswerRef);
@@ -175,7 +174,7 @@ Handle& Loopback::expose(Handle& target) noexcept {
 }
 
 Status Loopback::detach(Handle& origin) noexcept {
-    if (origin.twin_ == nullptr) {
+    if (twin(origin) == nullptr) {
         return Status::success;
     }
     if (unanswered(origin) != nullptr) {
@@ -191,11 +190,11 @@ void Loopback::let_go(Handle& origin) noexcept {
     {
         const std::lock_guard guard(origin.info_.context->loop_lock_);
         if (std::exchange(origin.holds_twin_, false)) {
-            held = origin.twin_;
+            held = twin(origin);
         }
         // Who has no reference may still respond.
         if (unanswered(origin) == nullptr) {
-            origin.twin_ = nullptr;
+            twin(origin, nullptr);
         }
     }
     if (held != nullptr) {

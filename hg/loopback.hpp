@@ -33,21 +33,23 @@ class Loopback {
     }
     // The one that its handler has got.
     static Handle& shown(Handle& target) noexcept {
-        return target.twin_ == nullptr ? target : *target.twin_;
+        Handle* const origin = twin(target);
+        return origin == nullptr ? target : *origin;
     }
     // The target's behind the one that is shown; any other is answered as it is.
     static Handle& behind(Handle& shown) noexcept {
-        return shown.target_ || shown.twin_ == nullptr ? shown : *shown.twin_;
+        Handle* const target = shown.target_ ? nullptr : twin(shown);
+        return target == nullptr ? shown : *target;
     }
     // Of an origin's: what its handler does before it has responded is meant for the target's.
     static Handle* unanswered(const Handle& origin) noexcept {
         return (origin.refs_.load(std::memory_order_relaxed) & Handle::kAnswerRef) == 0
                    ? nullptr
-                   : origin.twin_;
+                   : twin(origin);
     }
     // The same, or its call has not come back yet.
     static Handle* at_work(const Handle& origin) noexcept {
-        return origin.stage() == Handle::Stage::in_flight ? origin.twin_ : unanswered(origin);
+        return origin.stage() == Handle::Stage::in_flight ? twin(origin) : unanswered(origin);
     }
     // The callback of a target's response has run.
     static void told(Handle& target) noexcept;
@@ -58,6 +60,15 @@ class Loopback {
     static bool unref(Handle& origin, std::uint64_t n) noexcept;
 
  private:
+    static Handle* twin(const Handle& h) noexcept {
+        return h.twin_.load(std::memory_order_relaxed);
+    }
+    static void twin(Handle& h, Handle* other) noexcept {
+        h.twin_.store(other, std::memory_order_relaxed);
+    }
+    static Handle* take_twin(Handle& h) noexcept {
+        return h.twin_.exchange(nullptr, std::memory_order_relaxed);
+    }
     static void let_go(Handle& origin) noexcept;
     static void end(Handle& origin, na::Status status) noexcept;
 };

@@ -22,6 +22,22 @@ inline proc::Proc& start(Handle& handle, void* data, std::size_t size, hg_proc_o
     return p;
 }
 
+// The proc of a call to oneself at the target, whose callbacks are told of the handle that stands
+// for both. The origin's is the caller's meanwhile, who may be another thread.
+class Behind {
+ public:
+    Behind(Handle& target, Handle& shown) : proc_(proc_of(target)), target_(target) {
+        hg_proc_set_handle(&proc_, handle(&shown));
+    }
+    ~Behind() { hg_proc_set_handle(&proc_, handle(&target_)); }
+    Behind(const Behind&) = delete;
+    Behind& operator=(const Behind&) = delete;
+
+ private:
+    proc::Proc& proc_;
+    Handle& target_;
+};
+
 // An encoded structure: in `room`, or in a block beyond it.
 struct Encoded {
     std::size_t size = 0;  // bytes in the message, the user's included

@@ -64,20 +64,7 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
     }
 }
 
-// Of a call to oneself: what the target has got, for the handle that stands for both.
-[[gnu::noinline, gnu::cold]] hg_return_t get_input_behind(Handle& shown, void* structure) {
-    Handle& h = Loopback::behind(shown);
-    const hg_return_t ret =
-        get(h, input_proc(h), structure, h.input(), h.info().cls->offset(Lane::unexpected));
-    if (ret == HG_SUCCESS && &h != &shown) {
-        shown.ref_user();
-        (void)h.unref_user();
-    }
-    return ret;
-}
-
-[[gnu::always_inline]] inline hg_return_t free_structure(Handle& h, hg_proc_cb_t proc,
-                                                         void* structure) {
+hg_return_t free_structure(Handle& h, hg_proc_cb_t proc, void* structure) {
     if (proc == nullptr) [[unlikely]] {
         return cannot_free(h, proc);
     }
@@ -87,6 +74,44 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
     } catch (const std::bad_alloc&) {
         return HG_NOMEM;
     }
+}
+
+// Of a call to oneself: what the target has got, for the handle that stands for both and counts the
+// references.
+[[gnu::noinline, gnu::cold]] hg_return_t get_input_behind(Handle& shown, Handle& target,
+                                                          void* structure) {
+    const hg_proc_cb_t proc = input_proc(target);
+    const Handle::Payload* const payload = target.input();
+    if (proc == nullptr || payload == nullptr) {
+        return cannot_get(target, proc);
+    }
+    try {
+        const c_api::Behind behind(target, shown);
+        const Status s = c_api::decode(target, proc, structure, *payload,
+                                       target.info().cls->offset(Lane::unexpected));
+        if (ok(s)) {
+            shown.ref_user();
+        }
+        return code(s);
+    } catch (const std::bad_alloc&) {
+        return HG_NOMEM;
+    }
+}
+
+[[gnu::noinline, gnu::cold]] hg_return_t free_input_behind(Handle& shown, Handle& target,
+                                                           void* structure) {
+    const hg_proc_cb_t proc = input_proc(target);
+    if (proc == nullptr) {
+        return cannot_free(target, proc);
+    }
+    Status s;
+    try {
+        const c_api::Behind behind(target, shown);
+        s = c_api::free(target, proc, structure);
+    } catch (const std::bad_alloc&) {
+        return HG_NOMEM;
+    }
+    return shown.unref_user() ? code(s) : cannot_free(shown, proc);
 }
 
 // Of a call to oneself: which end is meant by what programs ask of both, until its handler has
@@ -213,7 +238,9 @@ hg_return_t HG_Get_input(hg_handle_t handle, void* in_struct) {
     HG_C_REQUIRE(in_struct != nullptr, rpc, "in_struct is NULL");
     Handle& h = *core(handle);
     if (h.input() == nullptr) [[unlikely]] {
-        return get_input_behind(h, in_struct);
+        if (Handle& target = Loopback::behind(h); &target != &h) {
+            return get_input_behind(h, target, in_struct);
+        }
     }
     const hg_return_t ret =
         get(h, input_proc(h), in_struct, h.input(), h.info().cls->offset(Lane::unexpected));
@@ -226,7 +253,11 @@ hg_return_t HG_Get_input(hg_handle_t handle, void* in_struct) {
 hg_return_t HG_Free_input(hg_handle_t handle, void* in_struct) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
     HG_C_REQUIRE(in_struct != nullptr, rpc, "in_struct is NULL");
-    return free_structure(*core(handle), input_proc(Loopback::behind(*core(handle))), in_struct);
+    Handle& h = *core(handle);
+    if (Handle& target = Loopback::behind(h); &target != &h) [[unlikely]] {
+        return free_input_behind(h, target, in_struct);
+    }
+    return free_structure(h, input_proc(h), in_struct);
 }
 
 hg_return_t HG_Get_output(hg_handle_t handle, void* out_struct) {

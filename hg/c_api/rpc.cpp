@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Forward, respond and cancel of mercury.h.
+#include <optional>
+
 #include "hg/c_api/codec.hpp"
 #include "hg/c_api/family.hpp"
 #include "hg/loopback.hpp"
@@ -72,12 +74,17 @@ Status forward(Handle& h, const Callback& callback, void* in_struct) {
     return s;
 }
 
+// `shown`: the handle that stands for it, of a call to oneself.
 [[gnu::always_inline]] inline Status respond_claimed(Handle& h, const Callback& callback,
-                                                     void* out_struct) {
+                                                     void* out_struct, Handle* shown = nullptr) {
     Status s = Status::success;
     c_api::Encoded e;
     const std::size_t offset = h.info().cls->offset(Lane::expected);
     try {
+        std::optional<c_api::Behind> behind;  // ends first: who has responded may be gone
+        if (shown != nullptr) {
+            behind.emplace(h, *shown);
+        }
         s = c_api::encode(
             h, reinterpret_cast<hg_proc_cb_t>(h.registration()->functions().encode_output),
             out_struct, h.output_space(), offset, e);
@@ -103,7 +110,7 @@ Status forward(Handle& h, const Callback& callback, void* in_struct) {
         return c_api::not_claimed(h, why);
     }
     const Status s = c_api::claim_response(h);
-    return ok(s) ? respond_claimed(h, callback, out_struct) : s;
+    return ok(s) ? respond_claimed(h, callback, out_struct, &shown) : s;
 }
 
 Status respond(Handle& h, const Callback& callback, void* out_struct) {

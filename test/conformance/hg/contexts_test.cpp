@@ -276,17 +276,42 @@ hg_return_t call_of(Pair& pair, std::uint8_t context, Pump&& pump) {
     return call.ret();
 }
 
-// Two classes, of which the second can have a context of that id: ports behind that of a class may
-// be somebody else's.
+// Ports behind that of a class may be somebody else's.
+bool has_room(Side& side, std::uint8_t first, std::uint8_t last) {
+    std::vector<hg_context_t*> opened;
+    for (std::uint8_t id = first; id <= last; ++id) {
+        if (hg_context_t* context = HG_Context_create_id(side.cls(), id)) {
+            opened.push_back(context);
+        }
+    }
+    for (hg_context_t* context : opened) {
+        REQUIRE(HG_Context_destroy(context) == HG_SUCCESS);
+    }
+    return opened.size() == std::size_t{last} - first + 1;
+}
+
+constexpr const char* kNoRoom = "no ports are free where contexts would have them";
+
+// Two classes, of which the second can have a context of that id.
 std::unique_ptr<Pair> pair_with_room(std::uint8_t id) {
     for (int tries = 0; tries < 16; ++tries) {
         auto pair = std::make_unique<Pair>();
-        if (hg_context_t* context = HG_Context_create_id(pair->b.cls(), id)) {
-            REQUIRE(HG_Context_destroy(context) == HG_SUCCESS);
+        if (has_room(pair->b, id, id)) {
             return pair;
         }
     }
-    throw std::runtime_error("no port is free where a context would have it");
+    throw std::runtime_error(kNoRoom);
+}
+
+// One that can have as many contexts beside its first.
+std::unique_ptr<Side> side_with_room(std::uint8_t contexts) {
+    for (int tries = 0; tries < 16; ++tries) {
+        auto side = std::make_unique<Side>();
+        if (has_room(*side, 1, contexts)) {
+            return side;
+        }
+    }
+    throw std::runtime_error(kNoRoom);
 }
 
 }  // namespace
@@ -444,10 +469,12 @@ TEST_CASE("contexts that come and go on several threads are answered", "[threads
     if (!may_open_many()) {
         return;
     }
-    constexpr unsigned kThreads = 7;
+    constexpr std::uint8_t kThreads = 7;
     // (Over libfabric's a call lasts.)
     const int rounds = support::options().protocol.find("ofi+") == std::string::npos ? 20 : 3;
-    Side server, client;
+    Side server;
+    const auto owner = side_with_room(kThreads);
+    Side& client = *owner;
     const Addr to(client, server.uri());
     std::atomic<unsigned> opened{0}, answered{0}, ended{0}, running{kThreads};
     const auto turn = [](hg_context_t* context) {
