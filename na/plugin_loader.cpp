@@ -82,7 +82,8 @@ std::string find_installed_folder() {
 // Once: a program may go to another folder, and the name of its library may be relative to this
 // one.
 const std::string& installed_folder() {
-    static const std::string folder = find_installed_folder();
+    // Never destroyed: classes may be opened and used while the process ends.
+    static const std::string& folder = *new std::string(find_installed_folder());
     return folder;
 }
 

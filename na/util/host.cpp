@@ -35,7 +35,8 @@ std::string make_host_id() {
 }  // namespace
 
 const std::string& host_id() {
-    static const std::string id = make_host_id();
+    // Never destroyed: classes may be used while the process ends.
+    static const std::string& id = *new std::string(make_host_id());
     return id;
 }
 

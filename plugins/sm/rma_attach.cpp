@@ -12,7 +12,9 @@
 namespace na::sm {
 namespace {
 
-constexpr std::size_t kBatch = 512;  // segments per call; the kernel takes up to IOV_MAX = 1024
+// Segments per call. The kernel takes up to 1024 (IOV_MAX); but both lists are on the stack, and
+// stacks of user-level threads are of 16 KiB (Argobots).
+constexpr std::size_t kBatch = 64;
 
 Status status_of_attach(int error) noexcept {
     switch (error) {

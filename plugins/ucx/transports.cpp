@@ -20,7 +20,8 @@ struct Group {
 };
 
 const std::vector<Group>& groups() {
-    static const std::vector<Group> kGroups = {
+    static const std::vector<Group>& all = *new std::vector<Group>{
+        // never destroyed, as below
         {"rc", {"rc_mlx5", "rc_verbs"}},
         {"rc_v", {"rc_verbs"}},
         {"rc_x", {"rc_mlx5"}},
@@ -35,7 +36,7 @@ const std::vector<Group>& groups() {
         {"sm", {"posix", "sysv", "xpmem", "knem", "cma"}, true},
         {"mm", {"posix", "sysv", "xpmem"}, true},
     };
-    return kGroups;
+    return all;
 }
 
 // Whose remote memory access is done by hardware that looks at keys and ranges. (ud has none, and
@@ -163,8 +164,9 @@ std::string upper(std::string text) {
 }
 
 const std::vector<Transport>& transports_here() {
-    static const std::vector<Transport> kFound = query();
-    return kFound;
+    // Never destroyed: classes may be opened while the process ends.
+    static const std::vector<Transport>& found = *new std::vector<Transport>(query());
+    return found;
 }
 
 bool known_protocol(std::string_view protocol) {
