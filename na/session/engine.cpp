@@ -3,9 +3,12 @@
 #include "na/session/engine.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <iterator>
 #include <new>
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -124,6 +127,7 @@ std::size_t Engine::progress() {
     if (events != 0) {
         busy_ = true;
         held_nap_ = 0;
+        vain_arms_ = 0;
     }
     return events;
 }
@@ -169,10 +173,32 @@ std::size_t Engine::do_work() {
 
 // --- sleep
 
+// Without a descriptor the library cannot take up who connects, and so is told of him again at
+// once: who waits would not sleep. (Nobody else tells: wake-ups without an event are usual.)
+void Engine::rest_starved() noexcept {
+    constexpr unsigned kVain = 64;  // arms that nothing came after, between looks
+    if (++vain_arms_ >= kVain) {
+        vain_arms_ = 0;
+        const util::UniqueFd one(fcntl(timer_.get(), F_DUPFD_CLOEXEC, 0));
+        const bool starved = !one && (errno == EMFILE || errno == ENFILE);
+        if (starved && !starved_) {
+            NA_LOG_WARNING(poll,
+                           "no descriptor is left: who connects now waits until one is; raise the "
+                           "limit on open files (ulimit -n)");
+        }
+        starved_ = starved;
+    }
+    if (starved_) {
+        pollfd own{set_.get(), POLLIN, 0};
+        ::poll(&own, 1, 1);
+    }
+}
+
 bool Engine::arm() {
     if (!set_ || !departing_.empty()) {
         return false;
     }
+    rest_starved();
     const Rest how = rest();
     if (how == Rest::no) {
         return false;

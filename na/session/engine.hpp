@@ -186,6 +186,7 @@ class Engine : public plugin::Context {
         if (r.hook.linked()) {
             util::IntrusiveList<Request, &Request::hook>::remove(r);
             --r.link->request_count;
+            r.link->retry_at = 0;  // there may be room
         }
         r.link = nullptr;
         Op* op = r.op;
@@ -239,8 +240,15 @@ class Engine : public plugin::Context {
 
     // The library does not take what is for this peer: after a while that is suspect.
     void blocked(Link& link) noexcept;
+    // The same, and each further try waits a quarter of the time that all have taken, up to that:
+    // what a library does for each (a connection to somebody who takes it and hangs up) costs both.
+    static constexpr std::int64_t kLongestPause = 250 * kMs;
+    void put_off(Link& link) noexcept;
+    bool pauses(const Link& link) noexcept {
+        return link.retry_at != 0 && still_pauses(link.retry_at);
+    }
     // It does.
-    static void unblocked(Link& link) noexcept { link.blocked_since = 0; }
+    static void unblocked(Link& link) noexcept { link.blocked_since = link.retry_at = 0; }
     // Something of the transport is used up that comes back without notice: no long sleep.
     void retry_soon() noexcept { full_ = true; }
     // The sleep that begins or lasts ends within that time, ns.
@@ -273,6 +281,7 @@ class Engine : public plugin::Context {
     }
     void set_timer(std::int64_t due) noexcept;
     void look_at_fds(std::int64_t now);
+    void rest_starved() noexcept;
 
     // links.cpp
     Link& link_to(Peer& peer, std::uint8_t target);
@@ -345,6 +354,7 @@ class Engine : public plugin::Context {
     void ask_again(Link& link, std::int64_t now) noexcept;
     int look_at_held(Link& link, std::int64_t now);
     bool may_wait(Link& link) noexcept;
+    bool still_pauses(std::int64_t until) noexcept;
 
     const Local& local_;
     const std::uint8_t id_;
@@ -375,8 +385,10 @@ class Engine : public plugin::Context {
     std::int64_t held_nap_ = 0;  // waiting for room in the core: likewise
     std::size_t fd_count_ = 0;
     std::uint32_t polls_ = 0;
-    std::size_t held_ = 0;   // probes that stay, at the last look
-    bool greeting_ = false;  // some link waits for an answer to its hello
+    std::size_t held_ = 0;    // probes that stay, at the last look
+    bool greeting_ = false;   // some link waits for an answer to its hello
+    unsigned vain_arms_ = 0;  // since something came, or the last look at descriptors
+    bool starved_ = false;    // there was none left then
     bool armed_ = false;
     bool full_ = false;  // retry_soon()
     bool busy_ = false;  // something came since the last arm()

@@ -47,7 +47,7 @@ void Engine::forget_session(Link& link) noexcept {
     link.state = Link::State::idle;
     link.offer = link.their_offer = link.out_cookie = 0;
     link.gave_way = false;
-    link.blocked_since = link.probe_end = link.next_probe = link.probe_interval = 0;
+    link.blocked_since = link.retry_at = link.probe_end = link.next_probe = link.probe_interval = 0;
     link.no_way.end();
     link.vacant.end();
     link.fading = link.said_bye = link.refuted = link.bereaved = false;
@@ -117,7 +117,7 @@ bool Engine::begins_anew(Link& link) {
     link.doomed = false;                        // a further greeting may have met the same end
     end_operations(link, Status::hostunreach);  // copies of greetings
     leave(link);
-    link.blocked_since = 0;
+    unblocked(link);
     link.due |= Link::kHello;
     work(link);
     watch(link);
@@ -418,6 +418,7 @@ void Engine::on_hello(const Card& card) {
     }
     link->welcome_offer = card.number;
     link->due |= Link::kWelcome;
+    link->retry_at = 0;  // it has made a connection, perhaps
     flush(*link);
 }
 

@@ -122,6 +122,7 @@ struct Link {
     std::int64_t met_at = 0;         // a stranger: when it first was heard of
     std::int64_t call_interval = 0;  // between hellos
     std::int64_t blocked_since = 0;  // the transport does not get through; 0: it does
+    std::int64_t retry_at = 0;       // it is not worth a try before that; 0: at any time
     std::int64_t next_probe = 0;
     std::int64_t probe_begun = 0;        // the last
     std::int64_t probe_interval = 0;     // 0: the least

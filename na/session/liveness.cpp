@@ -30,6 +30,7 @@
 namespace na::session {
 namespace {
 
+constexpr std::int64_t kEager = kMs;          // of "try again", without a pause
 constexpr std::int64_t kPatience = 40 * kMs;  // of "try again", before the first probe
 constexpr std::int64_t kSilence = 400 * kMs;  // with a check unanswered, before a probe
 
@@ -82,6 +83,28 @@ void Engine::blocked(Link& link) noexcept {
         link.blocked_since = now_ns();
         watch(link);
     }
+}
+
+void Engine::put_off(Link& link) noexcept {
+    const std::int64_t now = now_ns();
+    if (link.blocked_since == 0 || now - link.blocked_since < kEager) {
+        blocked(link);
+        return;
+    }
+    ++stats_.blocked;
+    const std::int64_t pause = std::min((now - link.blocked_since) / 4, kLongestPause);
+    link.retry_at = now + pause;
+    wake_within(pause);
+    watch(link);
+}
+
+bool Engine::still_pauses(std::int64_t until) noexcept {
+    const std::int64_t now = now_ns();
+    if (now >= until) {
+        return false;
+    }
+    wake_within(until - now);
+    return true;
 }
 
 void Engine::awaits(Op& op, bool begins) {

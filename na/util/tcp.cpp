@@ -116,6 +116,23 @@ void make_room(const IpEndpoint& place) noexcept {
     });
 }
 
+Ways ways_to(const IpEndpoint& place, const IpEndpoint& here, int aside) noexcept {
+    Ways ways;
+    for_each_descriptor([&](int fd) {
+        const IpEndpoint peer = name_of(fd, getpeername);
+        if (fd == aside || peer.port == 0 || !(peer.address == place.address)) {
+            return;
+        }
+        const std::uint16_t own = name_of(fd, getsockname).port;
+        if (peer.port == place.port) {
+            ways.to += (own + 1U) * 2'654'435'761U;  // in whatever order they are found
+        } else {
+            ways.from |= own == here.port;
+        }
+    });
+    return ways;
+}
+
 std::size_t hang_up_on_strangers(const IpEndpoint& here) noexcept {
     constexpr std::uint8_t kEstablished = 1;  // TCP_ESTABLISHED, in a header that excludes this one
     std::size_t ended = 0;

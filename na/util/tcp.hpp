@@ -28,6 +28,14 @@ bool silent(int fd, std::chrono::milliseconds least) noexcept;
 void make_room_for_peers(const IpEndpoint& here) noexcept;
 void make_room(const IpEndpoint& place) noexcept;
 
+// What there is between us and somebody, but for `aside`, a descriptor. Reads /proc.
+struct Ways {
+    std::uint32_t to =
+        0;              // of the connections to `place`: their own ports, mixed; 0: there is none
+    bool from = false;  // one that somebody of its host made to `here`
+};
+Ways ways_to(const IpEndpoint& place, const IpEndpoint& here, int aside) noexcept;
+
 // Shuts down the connections that were made to us and on which nothing has come yet, so that the
 // library, which may have taken them up, learns it. `here`: where we listen. Answers how many.
 // Reads /proc.

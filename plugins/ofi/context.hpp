@@ -74,6 +74,10 @@ class Context final : public session::Engine {
                             Op* op) noexcept override;
     static plugin::Posted refused(const Link& link, ssize_t rc) noexcept;
 
+    // strangers.cpp
+    void not_now(Link& link) noexcept;
+    bool leads_nowhere(Link& link, std::int64_t now) noexcept;
+
     // rma.cpp
     plugin::Posted transfer(Op& op);
     std::size_t go_on();
@@ -124,6 +128,7 @@ class Context final : public session::Engine {
     std::size_t under_way_ = 0;
     std::size_t debts_ = 0;  // requests under way with peers that were left
     util::Spell in_debt_{session::kLastWordsStep};
+    std::int64_t next_look_at_ways_ = 0;
     bool said_blocked_ = false;
     bool mourning_ = false;  // a peer's process is gone, and what it left is not yet
 

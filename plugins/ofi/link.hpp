@@ -51,8 +51,12 @@ struct Link final : session::Link, session::Watcher {
     std::size_t owed = 0;                  // requests with `addr` that a link left behind
     std::shared_ptr<Neighbour> neighbour;  // Naming::text, and the peer is in this process
     util::UniqueFd process;                // Probe::process: the peer's
-    bool narrow = false;           // its connection has not been given room (Provider::peeks)
-    std::uint8_t rma_answers = 0;  // to checks since a piece of a transfer was posted or done
+    bool narrow = false;             // its connection has not been given room (Provider::peeks)
+    bool carried = false;            // something has gone to it since it was reached
+    std::uint32_t ways = 0;          // connections to it at the last look (strangers.cpp)
+    unsigned in_vain = 0;            // what speaks for a stranger at its place
+    std::int64_t in_vain_since = 0;  // the blocked_since that this is about
+    std::uint8_t rma_answers = 0;    // to checks since a piece of a transfer was posted or done
 };
 
 }  // namespace na::ofi

@@ -33,6 +33,9 @@ Posted Context::transmit(session::Link& to, std::span<const std::byte> bytes, Op
         blocked(link);
         return Posted::again();
     }
+    if (pauses(link)) [[unlikely]] {
+        return Posted::again();
+    }
     if (link.addr == FI_ADDR_NOTAVAIL) [[unlikely]] {
         if (const ssize_t rc = reach(link); rc != 0) {
             if (rc == -FI_EAGAIN) {
@@ -75,10 +78,11 @@ Posted Context::transmit(session::Link& to, std::span<const std::byte> bytes, Op
         }
     }
     if (rc == -FI_EAGAIN) [[unlikely]] {
-        blocked(link);
+        not_now(link);
         return Posted::again();
     }
     unblocked(link);
+    link.carried |= rc == 0;
     if (rc == 0 && link.narrow) [[unlikely]] {
         link.narrow = false;
         util::make_room(link.place());

@@ -120,6 +120,7 @@ void Context::leave(session::Link& left) noexcept {
     Link& link = of(left);
     unwatch_process(link);
     const bool met = std::exchange(link.met, false);
+    link.carried = false;
     if (link.addr == FI_ADDR_NOTAVAIL) {
         return;
     }

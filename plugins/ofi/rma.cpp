@@ -148,6 +148,9 @@ ssize_t Context::post_piece(Transfer& t) noexcept {
         blocked(link);
         return -FI_EAGAIN;
     }
+    if (pauses(link)) [[unlikely]] {
+        return -FI_EAGAIN;
+    }
     if (link.addr == FI_ADDR_NOTAVAIL) [[unlikely]] {
         if (const ssize_t rc = reach(link); rc != 0) {
             return rc;
@@ -214,7 +217,7 @@ ssize_t Context::post_piece(Transfer& t) noexcept {
         r->bounced = false;
         pool_.put_back(*r);
         if (rc == -FI_EAGAIN) {
-            blocked(link);
+            not_now(link);
         }
         return rc;
     }
