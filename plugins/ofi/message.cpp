@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Messages: injected, or copied into a buffer of ours.
+#include <cerrno>
 #include <cstring>
 
 #include "na/util/log.hpp"
@@ -23,7 +24,14 @@ Posted Context::refused(const Link& link, ssize_t rc) noexcept {
     if (rc == -FI_EAGAIN) {
         return Posted::again();
     }
-    NA_LOG_INFO(msg, "cannot send to {}: {}", link.address, fi_strerror(static_cast<int>(-rc)));
+    if (rc == -EMFILE || rc == -ENFILE) {
+        NA_LOG_WARNING(msg,
+                       "cannot connect to {}: no descriptor is left; raise the limit on open files "
+                       "(ulimit -n)",
+                       link.address);
+    } else {
+        NA_LOG_INFO(msg, "cannot send to {}: {}", link.address, fi_strerror(static_cast<int>(-rc)));
+    }
     return Posted::failed(status_with_peer(rc));
 }
 
