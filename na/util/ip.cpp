@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <fstream>
 #include <memory>
 
 #include <arpa/inet.h>
@@ -41,6 +42,29 @@ std::optional<std::uint32_t> parse_scope(std::string_view text) {
     }
     const unsigned index = if_nametoindex(std::string(text).c_str());
     return index == 0 ? std::nullopt : std::optional<std::uint32_t>(index);
+}
+
+// Why a text with ':' is no IPv6 address: often what is behind its '%'.
+Error no_ipv6(std::string_view whole, std::string_view text, std::string_view otherwise) {
+    const std::string number(text.substr(0, text.find('%')));
+    const auto address = IpAddress::parse(number);
+    if (!address || !address->v6 || number.size() == text.size()) {
+        return malformed(whole, otherwise);
+    }
+    const std::string_view name = text.substr(number.size() + 1);
+    if (name.empty()) {
+        return malformed(whole, "an interface follows the '%'");
+    }
+    if (!address->is_link_local()) {
+        return malformed(whole, fmt::format("{} is behind no interface: only link-local addresses, "
+                                            "fe80::/10, have a '%' and one",
+                                            number));
+    }
+    const auto all = interfaces();
+    return Error{Status::nodev,
+                 fmt::format("\"{}\": there is no interface \"{}\"; this machine has {}",
+                             whole.substr(0, 128), name.substr(0, 128),
+                             all ? to_string(*all) : all.error().message)};
 }
 
 Result<PortRange> parse_ports(std::string_view whole, std::string_view text) {
@@ -173,7 +197,7 @@ Result<HostText> parse_host(std::string_view text) {
         out.host = rest.substr(1, end - 1);
         const auto address = IpAddress::parse(out.host);
         if (!address || !address->v6) {
-            return malformed(text, fmt::format("\"{}\" is no IPv6 address", out.host));
+            return no_ipv6(text, out.host, fmt::format("\"{}\" is no IPv6 address", out.host));
         }
         ports = rest.substr(end + 1);
         if (!ports.empty() && !ports.starts_with(':')) {
@@ -182,8 +206,8 @@ Result<HostText> parse_host(std::string_view text) {
     } else if (std::count(rest.begin(), rest.end(), ':') > 1) {
         out.host = rest;
         if (!IpAddress::parse(rest)) {
-            return malformed(text,
-                             "several ':' but no IPv6 address; with a port it goes into brackets");
+            return no_ipv6(text, rest,
+                           "several ':' but no IPv6 address; with a port it goes into brackets");
         }
     } else {
         const std::size_t colon = std::min(rest.find(':'), rest.size());
@@ -319,7 +343,11 @@ Result<IpSubnet> parse_subnet(std::string_view text) {
         }
     }
     const auto address = IpAddress::parse(number_text);
-    if (!address || address->scope != 0) {
+    if (number_text.find('%') != std::string::npos) {
+        return wrong(
+            "a subnet is behind no interface, the '%' and what follows do not belong there");
+    }
+    if (!address) {
         return wrong("no address");
     }
     if (address->v6) {
@@ -334,6 +362,17 @@ Result<IpSubnet> parse_subnet(std::string_view text) {
         bits = *given;
     }
     return IpSubnet{*address, bits};
+}
+
+std::string why_refused(std::uint16_t port) {
+    unsigned first = 1024;  // that anybody may have
+    std::ifstream("/proc/sys/net/ipv4/ip_unprivileged_port_start") >> first;
+    return port == 0 || port >= first
+               ? std::string()
+               : fmt::format(
+                     "; ports below {} are for processes with CAP_NET_BIND_SERVICE: choose "
+                     "one from there on, or lower net.ipv4.ip_unprivileged_port_start",
+                     first);
 }
 
 std::string PortRange::text() const {

@@ -56,9 +56,10 @@ struct IpEndpoint {
     std::string text() const;
     bool operator==(const IpEndpoint&) const = default;
 };
-// The address of a peer: numbers and a port from 1 on. Does not block. Errors: invalid_arg.
+// The address of a peer: numbers and a port from 1 on. Does not block. Errors: invalid_arg, nodev
+// (no such interface behind '%').
 Result<IpEndpoint> parse_endpoint(std::string_view text);
-// The same, and names are looked up, which may block on the network. Errors: invalid_arg,
+// The same, and names are looked up, which may block on the network. Errors: invalid_arg, nodev,
 // addrnotavail (no such name, or no address of the wanted format).
 Result<IpEndpoint> resolve_endpoint(std::string_view text,
                                     AddressFormat format = AddressFormat::unspec);
@@ -90,7 +91,7 @@ struct HostText {
     std::string host;  // without brackets
     PortRange ports;
 };
-// Errors: invalid_arg with what is wrong and the form.
+// Errors: invalid_arg with what is wrong and the form, nodev with the interfaces that there are.
 Result<HostText> parse_host(std::string_view text);
 
 struct Interface {
@@ -117,12 +118,17 @@ struct IpChoice {
 // Chooses by host text, address format (native: no preference), subnet ("": any). What the user
 // names is taken or refused, never replaced; where there is a choice: up before down, other
 // machines' reach before link-local before loopback, near before far, IPv4 before IPv6. Looks up
-// names (/etc/hosts, DNS). Errors say what was asked and what there is: invalid_arg (malformed,
+// names (/etc/hosts, DNS); the machine's own means its best address, where it has no address of the
+// kind, too. Errors say what was asked and what there is: invalid_arg (malformed,
 // contradiction), nodev (no such interface), addrnotavail (address or name of another machine).
 Result<IpChoice> choose_address(std::string_view host, AddressFormat format,
                                 std::string_view subnet, std::span<const Interface> interfaces);
 // On this machine.
 Result<IpChoice> choose_address(const plugin::OpenSpec& spec);
+
+// Where the system has refused to let us listen at `port`: why, and what to do, as the end of a
+// message; empty: it keeps that port for nobody.
+std::string why_refused(std::uint16_t port);
 
 // Calls bind(port), which answers a Result, for the ports of a range in order until one is not in
 // use; with 0 once where any will do. All in use: addrinuse with the range.

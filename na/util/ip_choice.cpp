@@ -152,6 +152,9 @@ bool is_own_name(const std::string& name) {
 
 Result<Candidate> choose_by_name(const Wish& wish, const std::string& name) {
     auto addresses = look_up(name, wish.format);
+    if (!addresses && is_own_name(name)) {  // perhaps it has one of the other family
+        return choose_any(wish, "this machine");
+    }
     if (!addresses) {
         return Error{addresses.status(),
                      fmt::format("\"{}\": no interface \"{}\", and {}; {}", wish.text, name,

@@ -176,6 +176,18 @@ std::string Domain::source_of(std::uint8_t id, std::uint16_t port) const {
     return {};
 }
 
+// An error of an endpoint there; `port`: of IP only.
+Error Domain::at_place(Error error, std::uint16_t port) const {
+    if (local_.naming != Naming::ip) {
+        return error;
+    }
+    const util::IpEndpoint place{.address = choice_.ip.bind_address(), .port = port};
+    return Error{
+        error.status,
+        fmt::format("{}: {}{}", port == 0 ? place.address.text() : place.text(), error.message,
+                    error.status == Status::permission ? util::why_refused(port) : "")};
+}
+
 // The endpoint of the next context; answers what libfabric calls it.
 Result<Address> Domain::add_endpoint(std::string_view source) {
     auto endpoint = Endpoint::open(endpoint_spec(), source);
@@ -221,7 +233,9 @@ Error Domain::open_in_row() {
         [this](std::uint8_t id, std::uint16_t port) -> Result<std::uint16_t> {
             auto name = add_endpoint(source_of(id, port));
             if (!name) {
-                return std::move(name).error();
+                // Where it is in use listen_in_row() says so.
+                return name.status() == Status::addrinuse ? std::move(name).error()
+                                                          : at_place(std::move(name).error(), port);
             }
             return name->ip().port;
         },
@@ -302,7 +316,7 @@ Result<std::unique_ptr<plugin::Context>> Domain::open_context(std::uint8_t id, p
             }
             auto fresh = Endpoint::open(endpoint_spec(), source_of(id, port));
             if (!fresh) {
-                return std::move(fresh).error();
+                return at_place(std::move(fresh).error(), port);
             }
             endpoint = std::move(*fresh);
         }

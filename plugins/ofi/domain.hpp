@@ -50,6 +50,7 @@ class Domain final : public session::Domain {
     Result<Address> open_all();
     EndpointSpec endpoint_spec() const noexcept;
     std::string source_of(std::uint8_t id, std::uint16_t port) const;
+    Error at_place(Error error, std::uint16_t port) const;
     Result<Address> add_endpoint(std::string_view source);
 
     // What endpoints are made of.

@@ -3,11 +3,17 @@
 //
 // libfabric reads its environment once. So this process asks it for nothing: each case is a process
 // of its own, with the providers that it says.
+#include <linux/capability.h>
 #include <rdma/fabric.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -18,6 +24,8 @@
 
 #include "heard.hpp"
 #include "na/domain.hpp"
+#include "na/util/fd.hpp"
+#include "na/util/ip.hpp"
 #include "support/options.hpp"
 #include "support/two_process.hpp"
 
@@ -79,6 +87,22 @@ void tell_refusal(support::Link& link, const std::string& info,
     PARTY_REQUIRE(NA_Initialize_opt2(info.c_str(), true, NA_VERSION(5, 0), &init) == nullptr);
     link.put(NA_Get_last_error());
     link.put(heard.text());
+}
+
+// Without what lets root have any port.
+void become_ordinary() {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+    PARTY_REQUIRE(syscall(SYS_capget, &header, data) == 0);
+    data[0].effective &= ~(1U << CAP_NET_BIND_SERVICE);
+    PARTY_REQUIRE(syscall(SYS_capset, &header, data) == 0);
+}
+
+bool may_have_port(std::uint16_t port) {
+    sockaddr_storage name;
+    const socklen_t size = na::util::IpAddress::parse("127.0.0.1")->fill(name, port);
+    const na::util::UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    return bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), size) == 0 || errno != EACCES;
 }
 
 // The providers that stand for a protocol, as libfabric calls them.
@@ -240,6 +264,47 @@ TEST_CASE("a provider without IP addresses is refused where addr_format asks for
             CHECK(says(is.texts[i], v6 ? "asks for IPv6" : "asks for IPv4"));
             CHECK(says(is.texts[i], "addr_format"));
             CHECK(says(is.texts[i], "ofi+tcp"));
+        }
+    }
+}
+
+TEST_CASE("a port that the system keeps is refused with the place, the cause and the remedy",
+          "[ofi][choice]") {
+    if (!class_is_here()) {
+        return;
+    }
+    const Answers here = with_providers(nullptr, 1, tell_protocols);
+    REQUIRE(here.failure.empty());
+    for (const std::string protocol : {"tcp", "tcp;ofi_rxm", "sockets"}) {
+        if (!says(here.texts[0], "," + protocol + ",")) {
+            support::skip("libfabric has no " + protocol + " here");
+            continue;
+        }
+        for (const std::string ports : {"80", "70-90"}) {
+            const std::string info = "ofi+" + protocol + "://127.0.0.1:" + ports;
+            INFO(info);
+            const Answers is = with_providers(nullptr, 4, [&](support::Link& link) {
+                become_ordinary();
+                if (may_have_port(80) || may_have_port(70)) {
+                    for (int i = 0; i < 4; ++i) {
+                        link.put("skip");
+                    }
+                    return;
+                }
+                tell_refusal(link, info);
+            });
+            REQUIRE(is.failure.empty());
+            if (is.texts[0] == "skip") {
+                support::skip("anybody may listen at port 70 or 80 here");
+                return;
+            }
+            CHECK(is.texts[0] == std::to_string(static_cast<int>(na::Status::permission)));
+            for (std::size_t i = 1; i < is.texts.size(); ++i) {
+                INFO(is.texts[i]);
+                CHECK(says(is.texts[i], ports == "80" ? "127.0.0.1:80: " : "127.0.0.1:70: "));
+                CHECK(says(is.texts[i], "ports below "));
+                CHECK(says(is.texts[i], "net.ipv4.ip_unprivileged_port_start"));
+            }
         }
     }
 }

@@ -168,4 +168,10 @@ TEST_CASE("this machine", "[ip]") {
     } else {
         CHECK(own.status() == Status::addrnotavail);
     }
+    // Also where the name has no address of that family: then the machine has, if any.
+    for (const auto format : {AddressFormat::ipv4, AddressFormat::ipv6}) {
+        CHECK(chosen(name, format) == chosen("", format));
+        CHECK(chosen("no-such-host.invalid", format).find("no-such-host.invalid") !=
+              std::string::npos);
+    }
 }

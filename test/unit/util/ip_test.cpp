@@ -2,6 +2,8 @@
 // Addresses, host texts, subnets and port ranges as text.
 #include "na/util/ip.hpp"
 
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include <arpa/inet.h>
@@ -106,6 +108,50 @@ TEST_CASE("host texts taken apart", "[ip]") {
         CHECK(parts.error().message.find(text) != std::string::npos);
     }
     CHECK_FALSE(parse_host(std::string(300, 'a')));
+}
+
+TEST_CASE("interfaces behind addresses: which there are, and where one belongs", "[ip]") {
+    for (const std::string text : {"[fe80::1%no-such-if]:0", "fe80::1%no-such-if",
+                                   "[fe80::1%no-such-if]", "lo/[fe80::1%no-such-if]:7"}) {
+        INFO(text);
+        const auto parts = parse_host(text);
+        REQUIRE_FALSE(parts);
+        CHECK(parts.status() == Status::nodev);
+        CHECK_THAT(parts.error().message, Catch::Contains(text));
+        CHECK_THAT(parts.error().message,
+                   Catch::Contains("there is no interface \"no-such-if\"; this machine has lo ("));
+    }
+    for (const auto& peer :
+         {parse_endpoint("[fe80::1%no-such-if]:80"), resolve_endpoint("[fe80::1%no-such-if]:80")}) {
+        CHECK(peer.status() == Status::nodev);
+        CHECK_THAT(peer.error().message, Catch::Contains("there is no interface \"no-such-if\""));
+    }
+    const auto global = parse_host("[fd00::1%lo]:80");
+    CHECK(global.status() == Status::invalid_arg);
+    CHECK_THAT(global.error().message, Catch::Contains("fd00::1 is behind no interface"));
+    const auto nothing = parse_host("[fe80::1%]:80");
+    CHECK(nothing.status() == Status::invalid_arg);
+    CHECK_THAT(nothing.error().message, Catch::Contains("an interface follows the '%'"));
+    const auto subnet = parse_subnet("fe80::%lo/64");
+    CHECK(subnet.status() == Status::invalid_arg);
+    CHECK_THAT(subnet.error().message, Catch::Contains("a subnet is behind no interface"));
+}
+
+TEST_CASE("ports that the system keeps", "[ip]") {
+    CHECK(why_refused(0).empty());
+    CHECK(why_refused(65535).empty());
+    const auto first = [] {
+        unsigned n = 1024;
+        std::ifstream("/proc/sys/net/ipv4/ip_unprivileged_port_start") >> n;
+        return n;
+    }();
+    if (first > 1) {
+        CHECK_THAT(why_refused(1), Catch::Contains("ports below " + std::to_string(first)) &&
+                                       Catch::Contains("net.ipv4.ip_unprivileged_port_start"));
+    }
+    if (first <= UINT16_MAX) {
+        CHECK(why_refused(static_cast<std::uint16_t>(first)).empty());
+    }
 }
 
 TEST_CASE("addresses of peers", "[ip]") {
