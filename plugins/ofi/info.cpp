@@ -9,6 +9,9 @@
 #include <string>
 #include <vector>
 
+#include <sys/statvfs.h>
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include "na/session/local.hpp"
@@ -171,10 +174,34 @@ Info ask_best(Choice& c, fi_info& hints, const InitInfo& wanted, int& rc) {
     return nullptr;
 }
 
+// Whether a provider that is here, but did not answer, has too little room in /dev/shm, and then
+// the whole story; empty: that is not it.
+std::string no_room(const Provider& p) {
+    struct statvfs disk;
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (p.segment == 0 || processors < 1 || statvfs("/dev/shm", &disk) != 0) {
+        return {};
+    }
+    const std::uint64_t wanted = p.segment * static_cast<std::uint64_t>(processors);
+    const std::uint64_t free = std::uint64_t{disk.f_bsize} * disk.f_bavail;
+    constexpr std::uint64_t kMiB = 1 << 20;
+    return free >= wanted
+               ? std::string()
+               : fmt::format(
+                     "/dev/shm has {} MiB free of {}, and provider {} wants {} ({} for each "
+                     "processor): remove what nobody needs there, or make it larger (mount -o "
+                     "remount,size=SIZE /dev/shm; docker run --shm-size=SIZE)",
+                     free / kMiB, std::uint64_t{disk.f_frsize} * disk.f_blocks / kMiB, p.fabric,
+                     wanted / kMiB, p.segment / kMiB);
+}
+
 Error not_there(const plugin::OpenSpec& spec, int rc) {
     std::string tried;
     for (const Provider& p : providers()) {
         if (p.protocol == spec.protocol) {
+            if (const std::string why = in_this_libfabric(p) ? no_room(p) : ""; !why.empty()) {
+                return Error{Status::nomem, fmt::format("ofi+{}: {}", spec.protocol, why)};
+            }
             tried += fmt::format("{}{}{}", tried.empty() ? "" : ", ", p.fabric,
                                  in_this_libfabric(p) ? "" : " (of a newer libfabric)");
         }

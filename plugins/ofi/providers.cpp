@@ -28,6 +28,9 @@ constexpr std::size_t kMessage = std::size_t{16} * 1024;
 // until the peer has answered.
 constexpr std::size_t kRxmDepth = 2048;
 
+// shm of libfabric 1.17 with the depths that are asked for: a power of two.
+constexpr std::size_t kSegment = std::size_t{16} << 20;
+
 constexpr Provider kProviders[] = {
     {
         .protocol = "tcp",
@@ -125,6 +128,7 @@ constexpr Provider kProviders[] = {
         // Messages of 4 KiB: larger ones are fetched by the provider, and so held up by whoever of
         // all peers stands still.
         .costly_messages = true,
+        .segment = kSegment,
         .wait_fd = false,
         .rma_errors = false,
         .forgets_peers = false,

@@ -51,6 +51,9 @@ struct Provider {
     // Several small messages in one take less, also of the time of those that wait for company
     // (Caps::costly_messages).
     bool costly_messages = false;
+    // Bytes of /dev/shm that an endpoint may take. It is refused where that is not free for each
+    // processor, with no word of the reason. 0: it takes none, or not known how much.
+    std::size_t segment = 0;
     bool wait_fd = true;     // completion queues have descriptors to wait on
     bool multi_recv = true;  // FI_MULTI_RECV works
     bool delivery_complete =

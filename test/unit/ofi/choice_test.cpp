@@ -5,6 +5,8 @@
 // of its own, with the providers that it says.
 #include <linux/capability.h>
 #include <rdma/fabric.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -103,6 +105,13 @@ bool may_have_port(std::uint16_t port) {
     const socklen_t size = na::util::IpAddress::parse("127.0.0.1")->fill(name, port);
     const na::util::UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     return bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), size) == 0 || errno != EACCES;
+}
+
+// A /dev/shm of this process alone, of one MiB. False: nobody may do that here.
+bool shrink_shared_memory() {
+    return (unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) &&
+           mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           mount("none", "/dev/shm", "tmpfs", 0, "size=1m") == 0;
 }
 
 // The providers that stand for a protocol, as libfabric calls them.
@@ -306,6 +315,41 @@ TEST_CASE("a port that the system keeps is refused with the place, the cause and
                 CHECK(says(is.texts[i], "net.ipv4.ip_unprivileged_port_start"));
             }
         }
+    }
+}
+
+TEST_CASE("a /dev/shm that is too small is named, with the remedy", "[ofi][choice]") {
+    if (!class_is_here()) {
+        return;
+    }
+    const Answers here = with_providers(nullptr, 1, tell_protocols);
+    REQUIRE(here.failure.empty());
+    const std::uint32_t v = fi_version();
+    if (!says(here.texts[0], ",shm,") || FI_MAJOR(v) != 1) {
+        support::skip("libfabric has no shm here, or one of which it is not known what it takes");
+        return;
+    }
+    const Answers is = with_providers(nullptr, 4, [](support::Link& link) {
+        if (shrink_shared_memory()) {
+            tell_refusal(link, "ofi+shm");
+            return;
+        }
+        for (int i = 0; i < 4; ++i) {
+            link.put("skip");
+        }
+    });
+    REQUIRE(is.failure.empty());
+    if (is.texts[0] == "skip") {
+        support::skip("nobody may mount here");
+        return;
+    }
+    CHECK(is.texts[0] == std::to_string(static_cast<int>(na::Status::nomem)));
+    for (std::size_t i = 1; i < is.texts.size(); ++i) {
+        INFO(is.texts[i]);
+        CHECK(says(is.texts[i], "ofi+shm: /dev/shm has "));
+        CHECK(says(is.texts[i], " MiB free of 1, "));
+        CHECK(says(is.texts[i], "remount,size="));
+        CHECK_FALSE(says(is.texts[i], "has no provider"));
     }
 }
 
