@@ -34,10 +34,14 @@ const char* lacks(Promise promise) noexcept {
     const char* rma = std::getenv("NA_UCX_RMA");
     const bool native =
         protocol.starts_with("ucx+") && rma != nullptr && std::string_view(rma) == "native";
-    if (promise == Promise::checked_keys) {
-        return native
-                   ? "puts and gets are UCX's own, which trust peers (docs/ucx.md, Puts and gets)"
-                   : nullptr;
+    if (native && (promise == Promise::forged_gets_end || promise == Promise::checked_keys)) {
+        return "puts and gets are UCX's own, which trust peers (docs/ucx.md, Puts and gets)";
+    }
+    const char* attach = std::getenv("NA_SM_CMA");
+    if (protocol == "na+sm" && promise == Promise::checked_keys &&
+        (attach == nullptr || std::string_view(attach) != "0")) {
+        return "memory is copied by process_vm_readv, with the library or without it "
+               "(docs/threat_model.md, What it does not cover)";
     }
     if (native && promise == Promise::deaths_at_work) {
         return "UCX ends the process that owes an answer to a put or get of its own to a peer that "
@@ -62,8 +66,11 @@ const char* lacks(Promise promise) noexcept {
             return "libfabric's shm locks the queues of a process, in shared memory, against all "
                    "who send to it: who is killed with that lock leaves the others waiting for "
                    "ever (docs/ofi.md, Limits)";
-        case Promise::all_given_back:
         case Promise::checked_keys:
+            return "libfabric's shm copies by process_vm_readv what is got, and looks at no key "
+                   "(docs/ofi.md, Security)";
+        case Promise::all_given_back:
+        case Promise::forged_gets_end:
             break;
     }
     return nullptr;

@@ -44,10 +44,11 @@ void skip(const std::string& reason);
 // What every transport promises, but for the libraries of some: docs say which. Null: the transport
 // under test keeps it, alone or behind the fault transport. Else the reason, for skip().
 enum class Promise : std::uint8_t {
-    others_survive,  // transfers with others go on when a peer dies in the middle of one
-    deaths_at_work,  // a peer may be killed at any point of what it does
-    all_given_back,  // a class that has closed has no descriptor open
-    checked_keys,    // memory that was not registered cannot be reached
+    others_survive,   // transfers with others go on when a peer dies in the middle of one
+    deaths_at_work,   // a peer may be killed at any point of what it does
+    all_given_back,   // a class that has closed has no descriptor open
+    forged_gets_end,  // a get by a forged description ends, and harms nobody
+    checked_keys,     // and reads nothing: memory that was not registered cannot be reached
 };
 const char* lacks(Promise promise) noexcept;
 

@@ -263,7 +263,7 @@ TEST_CASE("a handle travels as bytes", "[memory]") {
 
 // Reading only: who tampers with its own copy to write could write there by other means too.
 TEST_CASE("a tampered handle harms nobody", "[memory]") {
-    if (const char* reason = support::lacks(support::Promise::checked_keys)) {
+    if (const char* reason = support::lacks(support::Promise::forged_gets_end)) {
         support::skip(std::string("a tampered handle harms nobody: ") + reason);
         return;
     }
@@ -326,4 +326,53 @@ TEST_CASE("a tampered handle harms nobody", "[memory]") {
         attempt(bytes);
     }
     CHECK(support::mismatch(there, 1) == -1);
+}
+
+// The memory is the same in all descriptions, but for the keys.
+TEST_CASE("a wrong key reads and writes nothing", "[memory][rma]") {
+    if (const char* reason = support::lacks(support::Promise::checked_keys)) {
+        support::skip(reason);
+        return;
+    }
+    Pair p;
+    support::Random random(options().seed);
+    const std::size_t size = 60'000;
+    std::vector<std::byte> there = support::payload(size, 1);
+    std::vector<std::byte> here(size);
+    Mem local(p.a, here.data(), here.size(), NA_MEM_READWRITE);
+    const std::vector<std::byte> former =
+        Mem(p.b, there.data(), there.size(), NA_MEM_READWRITE).serialize();
+    Mem target(p.b, there.data(), there.size(), NA_MEM_READWRITE);
+    const std::vector<std::byte> good = target.serialize();
+    REQUIRE(former.size() == good.size());
+    std::vector<std::vector<std::byte>> wrong{former};
+    for (int i = 0; i < 3; ++i) {
+        wrong.push_back(good);
+        for (std::size_t at = 0; at < good.size(); ++at) {
+            if (good[at] != former[at]) {
+                wrong.back()[at] ^= static_cast<std::byte>(1 + random.below(255));
+            }
+        }
+    }
+    REQUIRE(wrong[1] != good);  // there are keys
+    const Quiet quiet;
+    for (const auto& bytes : wrong) {
+        Mem remote(p.a, bytes);
+        for (const std::size_t n : {std::size_t{8}, std::size_t{5000}, size}) {
+            INFO(n);
+            for (const bool put : {false, true}) {
+                INFO((put ? "put" : "get"));
+                support::fill(here, 2);
+                Op op(p.a);
+                const na_return_t posted = put ? op.put(local, 0, remote, 0, n, p.to_b)
+                                               : op.get(local, 0, remote, 0, n, p.to_b);
+                if (posted == NA_SUCCESS) {
+                    REQUIRE(until([&] { return op.done(); }, [&] { p.pump(); }));
+                    CHECK(op.ret() != NA_SUCCESS);
+                }
+                CHECK(support::mismatch(std::span(here), 2) == -1);
+                CHECK(support::mismatch(std::span(there), 1) == -1);
+            }
+        }
+    }
 }
