@@ -74,6 +74,8 @@ struct Caps {
     bool ordered[kLanes] = {true, true};  // messages of one peer stay in order within the lane
     bool multi_recv = false;              // recv_multi() is native
     bool waitable = true;                 // wait_fd() and arm() work
+    // But nothing tells of what comes: wait_fd() wakes who sleeps 100 times a second, to look.
+    bool looks = false;
     // After a post was answered `again`, an armed wait_fd() also fires when that post may succeed.
     // False: the core does not sleep while posts wait for resources.
     bool wakes_on_credit = false;
@@ -430,7 +432,7 @@ class Plugin {
 };
 
 // Changes whenever anything in this header does.
-inline constexpr std::uint32_t kAbi = 9;
+inline constexpr std::uint32_t kAbi = 10;
 inline constexpr std::uint64_t kMagic = 0x31696261'6e6e6963;
 
 // What a plugin exports: a built-in one to na/plugin_table.cpp, a loadable module as

@@ -146,6 +146,8 @@ Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spe
         if (Error error = domain->open_endpoints(spec); !ok(error.status)) {
             return error;
         }
+        domain->local_.caps.looks =
+            !domain->local_.no_block && domain->endpoints_.front()->wait_fd() < 0;
         NA_LOG_INFO(cls, "ofi+{} is provider {} on {}, at {}", spec.protocol,
                     domain->provider().fabric, domain->info().domain_attr->name,
                     domain->self_uri());

@@ -40,6 +40,7 @@ Capabilities capabilities_of(const Protocol& protocol) {
         c.ordered_expected = caps.ordered[static_cast<std::size_t>(na::Lane::expected)];
         c.multi_recv = caps.multi_recv;
         c.waitable = caps.waitable;
+        c.looks = caps.looks;
         c.registers_messages = caps.register_messages;
         c.device_memory = caps.device_memory;
         c.delivery_complete = caps.rma_delivery_complete;

@@ -52,7 +52,8 @@ void plain_capabilities(Out out, const Capabilities& c) {
     fact(out, "unexpected messages in order", yes_no(c.ordered_unexpected));
     fact(out, "expected messages in order", yes_no(c.ordered_expected));
     fact(out, "native multi-receive", yes_no(c.multi_recv));
-    fact(out, "can sleep on a descriptor", yes_no(c.waitable));
+    fact(out, "can sleep on a descriptor",
+         c.looks ? "yes, looks 100 times a second" : yes_no(c.waitable));
     fact(out, "registers message buffers", yes_no(c.registers_messages));
     fact(out, "device memory", yes_no(c.device_memory));
     fact(out, "puts complete when delivered", yes_no(c.delivery_complete));
@@ -111,7 +112,8 @@ std::string csv(const Report& report) {
             out,
             ",max_unexpected,max_expected,headroom_unexpected,headroom_expected,rpc_input_eager,"
             "rpc_output_eager,max_tag,max_segments,ordered_unexpected,ordered_expected,multi_recv,"
-            "waitable,registers_messages,device_memory,delivery_complete,own_allocator");
+            "waitable,registers_messages,device_memory,delivery_complete,own_allocator,"
+            "looks");
     }
     fmt::format_to(out, "\n");
     for (const Protocol& p : report.protocols) {
@@ -122,15 +124,15 @@ std::string csv(const Report& report) {
                 return each.class_name == p.class_name && each.protocol == p.protocol;
             });
             if (c == all.end() || !c->why_not.empty()) {
-                fmt::format_to(out, "{:,<16}", "");
+                fmt::format_to(out, "{:,<17}", "");
             } else {
                 fmt::format_to(
-                    out, ",{},{},{},{},{},{},{},{},{:d},{:d},{:d},{:d},{:d},{:d},{:d},{:d}",
+                    out, ",{},{},{},{},{},{},{},{},{:d},{:d},{:d},{:d},{:d},{:d},{:d},{:d},{:d}",
                     c->max_unexpected, c->max_expected, c->headroom_unexpected,
                     c->headroom_expected, c->rpc_input_eager, c->rpc_output_eager, c->max_tag,
                     c->max_segments, c->ordered_unexpected, c->ordered_expected, c->multi_recv,
                     c->waitable, c->registers_messages, c->device_memory, c->delivery_complete,
-                    c->own_allocator);
+                    c->own_allocator, c->looks);
             }
         }
         fmt::format_to(out, "\n");
@@ -183,6 +185,7 @@ Json json_of(const Capabilities& c) {
     json["device_memory"] = c.device_memory;
     json["delivery_complete"] = c.delivery_complete;
     json["own_allocator"] = c.own_allocator;
+    json["looks"] = c.looks;
     return json;
 }
 

@@ -36,6 +36,7 @@ struct Capabilities {
     bool device_memory = false;
     bool delivery_complete = false;
     bool own_allocator = false;
+    bool looks = false;
 };
 
 struct Library {

@@ -72,7 +72,7 @@ def details():
     report = json.loads(run("-s", "-j", "--details", "na+sm", HG_LOG_LEVEL="warning").stdout)
     expect("keys", sorted(report), ["capabilities", "environment", "plugins", "protocols", "versions"])
     (sm,) = report["capabilities"]
-    assert sm.get("problem") is None and sm["max_unexpected"] >= 4096 and sm["rpc_input_eager"] > 0, sm
+    assert not sm["looks"] and sm.get("problem") is None and sm["max_unexpected"] >= 4096 and sm["rpc_input_eager"] > 0, sm
     variables = {v["name"]: v for v in report["environment"]}
     expect("a variable that is set", variables["HG_LOG_LEVEL"]["value"], "warning")
     expect("every variable has help", all(v["help"] for v in variables.values()), True)
@@ -104,6 +104,13 @@ def other_transports():
         report = json.loads(run("-s", "-j", "-v", name).stdout)
         (found,) = report["capabilities"]
         assert found.get("problem") is not None or found["max_unexpected"] >= 4096, found
+        # Whose queues have no descriptor: shm's, and those of sockets, as far as is known.
+        looks = {"ofi+tcp": False, "ofi+shm": True}
+        if "libfabric 1.17" in str(report["plugins"]):
+            looks["ofi+sockets"] = True
+        if found.get("problem") is None and name in looks:
+            expect(f"whether {name} looks", found["looks"], looks[name])
+            expect("and says so", "yes, looks 100 times" in run("-v", name).stdout, looks[name])
     if any(row[0] == "ofi" for row in rows):
         plugins = json.loads(run("-s", "-j", "-v", "ofi").stdout)["plugins"]
         assert any("libfabric" in str(p) for p in plugins), plugins
