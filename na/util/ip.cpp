@@ -2,6 +2,7 @@
 #include "na/util/ip.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -12,6 +13,8 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <strings.h>
+
+#include "na/util/fd.hpp"
 
 namespace na::util {
 namespace {
@@ -362,6 +365,18 @@ Result<IpSubnet> parse_subnet(std::string_view text) {
         bits = *given;
     }
     return IpSubnet{*address, bits};
+}
+
+bool may_send(const IpAddress& from, const IpEndpoint& to) noexcept {
+    sockaddr_storage name;
+    const UniqueFd fd(socket(from.v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    socklen_t size = from.fill(name, 0);
+    if (!fd || bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0) {
+        return true;
+    }
+    size = to.address.fill(name, to.port);
+    return connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), size) == 0 ||
+           errno != EINVAL;
 }
 
 std::string why_refused(std::uint16_t port) {

@@ -126,6 +126,10 @@ Result<IpChoice> choose_address(std::string_view host, AddressFormat format,
 // On this machine.
 Result<IpChoice> choose_address(const plugin::OpenSpec& spec);
 
+// Whether the system would send from that address to there: not from 127.0.0.1 to another machine.
+// Sends nothing. Where it cannot be told: true.
+bool may_send(const IpAddress& from, const IpEndpoint& to) noexcept;
+
 // Where the system has refused to let us listen at `port`: why, and what to do, as the end of a
 // message; empty: it keeps that port for nobody.
 std::string why_refused(std::uint16_t port);

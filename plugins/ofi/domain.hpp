@@ -39,6 +39,7 @@ class Domain final : public session::Domain {
     fid_fabric* fabric() const noexcept { return base_->fabric.get(); }
     std::shared_ptr<void> base() const noexcept { return base_; }
     bool delivery_complete() const noexcept { return choice_.delivery_complete; }
+    util::IpAddress bind_address() const noexcept { return choice_.ip.bind_address(); }
 
  private:
     Domain(const plugin::OpenSpec& spec, Choice choice);

@@ -39,6 +39,12 @@ ssize_t Context::reach(Link& link) noexcept {
         if (domain_.provider().probe == Probe::process) {
             return reach_segment(link, bytes);
         }
+        if (!domain_.provider().tells_no_way &&
+            !util::may_send(domain_.bind_address(), link.place())) {
+            NA_LOG_INFO(addr, "{} cannot be reached from {}", link.address,
+                        domain_.bind_address().text());
+            return -FI_EHOSTUNREACH;
+        }
         if (fi_av_insert(endpoint_->av(), bytes.data(), 1, &link.addr, 0, nullptr) == 1) {
             return 0;
         }

@@ -147,6 +147,7 @@ constexpr Provider kProviders[] = {
         // It connects within a post, which waits for that, FI_SOCKETS_CONN_TIMEOUT (15 s): and
         // takes what nobody has answered until then for a connection.
         .connects_aside = false,
+        .tells_no_way = false,
         .peeks = true,
     },
     {

@@ -72,6 +72,9 @@ struct Provider {
     bool forgets_requests = false;
     // Posts do not wait for a connection; else the peer's port is tried before it is handed over.
     bool connects_aside = true;
+    // Says when the system sends nothing from the endpoint's address to a peer; else it tries for
+    // ever.
+    bool tells_no_way = true;
     // Looks at the head of a message before it takes it, so that the beginning of one stays in the
     // socket: see util::make_room().
     bool peeks = false;

@@ -145,6 +145,20 @@ def two_subnets(network):
     close(first, second)
 
 
+def from_the_loopback(network):
+    """Who is at 127.0.0.1 reaches nobody on other hosts, and is told so; the same address, of his own host, he does."""
+    a, b = two_hosts(network, "10.1.0.{}/24")
+    server, near, client = start(b), start(a), start(a, "127.0.0.1:0")
+    peer = client.ask(f"peer {server.uri}")
+    since = time.monotonic()
+    client.tell(f"call {peer} echo")
+    answer = client.hear(25)
+    print(f"    {answer} after {time.monotonic() - since:.1f} s")
+    require(answer == "failed HG_HOSTUNREACH", f"{client.name}: {answer}")
+    call_all(client, client.ask(f"peer {near.uri}"))
+    close(client, near, server)
+
+
 def mtu_1280(network):
     serve_and_call(*two_hosts(network, "fd00:1::{}/64", mtu=1280))
 
@@ -309,7 +323,7 @@ def process_killed(network):
     close(client)
 
 
-SCENARIOS = (ipv4, ipv6_only, two_subnets, mtu_1280, cable_pulled, connection_broken, process_killed, host_gone)
+SCENARIOS = (ipv4, ipv6_only, two_subnets, from_the_loopback, mtu_1280, cable_pulled, connection_broken, process_killed, host_gone)
 
 
 def skip(reason):

@@ -10,7 +10,9 @@
 #include <netinet/in.h>
 #include <catch2/catch.hpp>
 
+#include "na/util/fd.hpp"
 #include "na/util/locality.hpp"
+#include "support/options.hpp"
 
 using na::Error;
 using na::Result;
@@ -135,6 +137,25 @@ TEST_CASE("interfaces behind addresses: which there are, and where one belongs",
     const auto subnet = parse_subnet("fe80::%lo/64");
     CHECK(subnet.status() == Status::invalid_arg);
     CHECK_THAT(subnet.error().message, Catch::Contains("a subnet is behind no interface"));
+}
+
+TEST_CASE("the loopback sends to this machine only", "[ip]") {
+    const auto may = [](const char* from, const char* to) {
+        return may_send(*IpAddress::parse(from), *parse_endpoint(to));
+    };
+    CHECK(may("127.0.0.1", "127.0.0.1:80"));
+    CHECK(may("127.0.0.1", "127.0.0.2:80"));
+    CHECK(may("0.0.0.0", "127.0.0.1:80"));
+    CHECK(may("0.0.0.0", "203.0.113.1:80"));     // a way or none: not for the address
+    CHECK(may("192.0.2.77", "203.0.113.1:80"));  // nobody's here
+    sockaddr_storage name;
+    const socklen_t size = IpAddress::parse("203.0.113.1")->fill(name, 80);
+    const UniqueFd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), size) == 0) {
+        CHECK_FALSE(may("127.0.0.1", "203.0.113.1:80"));
+    } else {
+        support::skip("this machine has no way to others");
+    }
 }
 
 TEST_CASE("ports that the system keeps", "[ip]") {
