@@ -49,9 +49,10 @@ Result<BootstrapPort> listen_at(const util::IpAddress& address, std::uint16_t po
     const socklen_t size = address.fill(storage, port);
     const auto fail = [&](const char* doing) {
         const int error = errno;
-        return Error{error == EADDRINUSE ? Status::addrinuse : status_of_errno(error),
-                     fmt::format("cannot {} {} port {}: {}", doing, address.text(), port,
-                                 std::strerror(error))};
+        return Error{
+            error == EADDRINUSE ? Status::addrinuse : status_of_errno(error),
+            fmt::format("cannot {} {} port {}: {}{}", doing, address.text(), port,
+                        std::strerror(error), error == EACCES ? util::why_refused(port) : "")};
     };
     BootstrapPort made;
     made.fd.reset(socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

@@ -12,6 +12,8 @@
 #include <catch2/catch.hpp>
 
 #include "plugins/ucx/bootstrap.hpp"
+#include "support/child.hpp"
+#include "support/options.hpp"
 #include "support/until.hpp"
 
 using namespace na;
@@ -90,6 +92,30 @@ TEST_CASE("a door tells its address to everybody", "[bootstrap]") {
         CHECK(std::memcmp(dial.address(), address.data(), address.size()) == 0);
     }
     CHECK(door.answered() == 3);
+}
+
+TEST_CASE("a port that the system keeps is refused with the remedy", "[bootstrap]") {
+    constexpr std::uint16_t kPort = 80;
+    enum Answer { remedy, none, anybody, root };
+    const int is = support::in_child([] {
+        if (geteuid() == 0 && setuid(65534) != 0) {
+            return root;
+        }
+        const auto made = listen_at(loopback(), kPort);
+        if (made || made.status() == Status::addrinuse) {
+            return anybody;
+        }
+        const std::string& text = made.error().message;
+        return text.find("127.0.0.1 port 80: ") != std::string::npos &&
+                       text.find("net.ipv4.ip_unprivileged_port_start") != std::string::npos
+                   ? remedy
+                   : none;
+    });
+    if (is == anybody || is == root) {
+        support::skip(is == root ? "root stays root here" : "anybody may have port 80 here");
+        return;
+    }
+    CHECK(is == remedy);
 }
 
 TEST_CASE("strangers at the door are no burden", "[bootstrap]") {
