@@ -103,7 +103,8 @@ HgSide::HgSide(const Options& o, bool server, const Handlers& handlers, void* da
     info.na_init_info.progress_mode = o.busy ? NA_NO_BLOCK : 0;
     info.na_init_info.max_contexts = static_cast<std::uint8_t>(o.contexts);
     // As much as can be promised: one thread, a thread per context, or any.
-    info.na_init_info.thread_mode = o.threads == 1       ? NA_THREAD_MODE_SINGLE
+    info.na_init_info.thread_mode = o.thread_safe        ? 0
+                                    : o.threads == 1     ? NA_THREAD_MODE_SINGLE
                                     : o.threads <= lanes ? NA_THREAD_MODE_SINGLE_CTX
                                                          : 0;
     info.auto_sm = o.auto_sm ? 1 : 0;

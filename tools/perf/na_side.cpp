@@ -122,7 +122,8 @@ NaSide::NaSide(const Options& o, bool server, unsigned rank) : contexts_(o.conte
     info.max_expected_size = o.message_size;
     info.progress_mode = o.busy ? NA_NO_BLOCK : 0;
     info.max_contexts = static_cast<std::uint8_t>(o.contexts);
-    info.thread_mode = o.threads == 1       ? NA_THREAD_MODE_SINGLE
+    info.thread_mode = o.thread_safe        ? 0
+                       : o.threads == 1     ? NA_THREAD_MODE_SINGLE
                        : o.threads <= lanes ? NA_THREAD_MODE_SINGLE_CTX
                                             : 0;
     const auto* const name = std::find(std::begin(names), std::end(names), o.traffic_class);

@@ -67,6 +67,7 @@ std::vector<std::string> Options::server_arguments() const {
     flag("-V", verbose);
     flag("-U", no_multi_recv);
     flag("--in-place", in_place);
+    flag("--thread-safe", thread_safe);
     for (const int cpu : server_cpus) {
         add("--cpus", std::to_string(cpu));
     }
@@ -154,6 +155,8 @@ void add_way(CLI::App& app, Options& o, const Shape& shape) {
     app.add_option("-i,--post-init", o.post_init, "receives that are posted at once")
         ->check(kNotNegative);
     app.add_flag("-V,--verbose", o.verbose, "say more");
+    app.add_flag("--thread-safe", o.thread_safe,
+                 "do not tell the library how few threads there are (thread_mode 0)");
     if (shape.rpc && (shape.server || shape.sizes)) {
         app.add_flag("--in-place", o.in_place,
                      "the server reads arguments where they arrived instead of copying them");

@@ -46,6 +46,7 @@ struct Options {
     bool verify = false;
     bool echo = false;
     bool in_place = false;
+    bool thread_safe = false;
     bool no_multi_recv = false;
     unsigned multi_recv_ops = 0;
     unsigned post_init = 0;

@@ -40,6 +40,7 @@ Report::Report(const Options& options, Measure measure)
                    {"busy", options.busy},
                    {"echo", options.echo},
                    {"in_place", options.in_place},
+                   {"thread_safe", options.thread_safe},
                    {"library_memory", options.library_memory},
                    {"force_register", options.force_register},
                    {"self_send", options.self_send},

@@ -66,7 +66,7 @@ def calls():
     expect([int(row[0]) for row in rows(done)] == [0] + sizes(1, 131072), "hg_rate: one line for each size")
     run("hg_rate", "--launch", *FEW, "-z", "16k", "--echo", "-x", "4")
     run("hg_rate", "--launch", *FEW, "-z", "64", "-x", "3", "-C", "2", "-X", "2", "-t", "3", "--clients", "2")
-    run("hg_rate", "--launch", *FEW, "-z", "16k", "--in-place", "--idle-peers", "2", "--idle", "0.01")
+    run("hg_rate", "--launch", *FEW, "-z", "16k", "--in-place", "--thread-safe", "--idle-peers", "2", "--idle", "0.01")
     run("hg_rate", "-S", *FEW, "-z", "16k", "-x", "4")
     run("hg_rate", "-S", *FEW, "-z", "16", "-X", "2", "-t", "2")
     run("hg_first", "--launch", "-l", "2", "-x", "2")

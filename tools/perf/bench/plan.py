@@ -71,6 +71,7 @@ def groups(quick, idle_seconds):
             **{f"{n} contexts, 16 in all": Ours("hg_rate", "na+sm", "-b", "-x", str(16 // n), "-X", str(n), *eight) for n in (2, 4)},
             # A thread for each, on both sides: they share the processors, so that nobody polls for ever.
             **{f"{n} threads": Ours("hg_rate", "na+sm", "-x", "16", "-X", str(n), "-t", str(n), *eight, pinned=False) for n in (1, 2, 4)},
+            "1 thread, thread-safe": Ours("hg_rate", "na+sm", "-x", "16", "--thread-safe", *eight, pinned=False),
         },
         "idle peers": {
             "alone": Ours("hg_rate", "na+sm", "-b", *eight),
@@ -168,6 +169,8 @@ FIGURES = (
      lambda r, k: r["1 contexts"][8][k] / r["4 contexts, 16 in all"][8][k], "min", 1.0),
     ("sm, rate with 4 contexts and threads, default mode / with 1", "contexts",
      lambda r, k: r["1 threads"][8][k] / r["4 threads"][8][k], "min", 1.0),
+    ("sm, the same / with 1 that is thread-safe, too", "contexts",
+     lambda r, k: r["1 thread, thread-safe"][8][k] / r["4 threads"][8][k], "min", 1.0),
     ("sm, round trip with 1,000 idle peers / without", "idle peers",
      lambda r, k: r["1000 idle peers"][8][k] / r["alone"][8][k], "max", 1.05),
 )
