@@ -138,6 +138,7 @@ TEST_CASE("another program is where a peer is thought to be", "[na][foreign]") {
     }
     // (Processes begin before anything is opened.)
     std::vector<std::unique_ptr<Party>> others;
+    others.reserve(all.size());
     for (const Manners manners : all) {
         others.push_back(std::make_unique<Party>(Party::As::process, [=](Link& link) {
             const auto fd = listen_at({*na::util::IpAddress::parse("127.0.0.1"), 0});
