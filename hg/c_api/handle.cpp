@@ -64,7 +64,8 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
     }
 }
 
-hg_return_t free_structure(Handle& h, hg_proc_cb_t proc, void* structure) {
+[[gnu::always_inline]] inline hg_return_t free_structure(Handle& h, hg_proc_cb_t proc,
+                                                         void* structure) {
     if (proc == nullptr) [[unlikely]] {
         return cannot_free(h, proc);
     }
