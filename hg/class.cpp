@@ -234,6 +234,13 @@ std::size_t Class::eager_size(Lane lane) const noexcept {
     return least;
 }
 
+std::size_t Class::contents_within() const noexcept {
+    constexpr std::size_t kMercurysMessage = 4096;
+    constexpr std::size_t kMercurysHeaders = 36;  // at most, the transport's included
+    const std::size_t asked = options_.na.max_unexpected;
+    return std::max(asked == 0 ? kMercurysMessage : asked, kMercurysHeaders) - kMercurysHeaders;
+}
+
 Status Class::set_offset(Lane lane, std::size_t bytes) {
     if (bytes > eager_size(lane)) {
         NA_LOG_ERROR(cls, "an offset of {} bytes: only {} fit into a message", bytes,

@@ -83,6 +83,10 @@ class Class {
 
     // Bytes of arguments (results) that fit into one message, the user's offset included.
     std::size_t eager_size(na::Lane lane) const noexcept;
+    // Bytes of a message up to which contents go with bulk descriptors. What is larger is read when
+    // it is pulled, and programs rely on it: Mercury's messages are of 4 KiB where they do not ask
+    // for others.
+    std::size_t contents_within() const noexcept;
     std::size_t offset(na::Lane lane) const noexcept {
         return offset_[static_cast<std::size_t>(lane)];
     }

@@ -9,6 +9,7 @@ proc::Proc& make_proc(Handle& handle) {
     auto* made = new proc::Proc(c_api::handle(handle.info().cls), proc::ChecksumKind::none,
                                 handle.context().overflow().allocator());
     hg_proc_set_handle(made, c_api::handle(&handle));
+    made->set_contents_within(handle.info().cls->contents_within());
     if (handle.info().cls->options().overflow) {
         made->set_limit(SIZE_MAX, na::Status::msgsize);
     } else {

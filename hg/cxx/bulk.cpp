@@ -2,6 +2,8 @@
 // hg::Bulk: descriptors of bulk/ in the C++ API, and one transfer from start to end.
 #include "hg/bulk.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "bulk/transfer.hpp"
@@ -142,9 +144,14 @@ void write_bulk(Writer& w, const BulkRef& bulk) {
         w.fail(Status::invalid_arg, "memory that is exposed by another engine");
         return;
     }
-    const ::bulk::WireOptions options{.eager = info.cls->options().bulk_eager,
-                                      .sm = info.addr->sm() != nullptr};
-    const std::size_t size = ::bulk::encoded_size(*bulk.bulk(), options);
+    ::bulk::WireOptions options{.eager = info.cls->options().bulk_eager,
+                                .sm = info.addr->sm() != nullptr};
+    std::size_t size = ::bulk::encoded_size(*bulk.bulk(), options);
+    const std::size_t within = info.cls->contents_within();
+    if (options.eager && size > within - std::min(w.written(), within)) {
+        options.eager = false;
+        size = ::bulk::encoded_size(*bulk.bulk(), options);
+    }
     w.size(size);
     std::byte* at = w.reserve(size);
     if (at == nullptr) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Bulk descriptors in RPC structures: hg_proc_hg_bulk_t.
+#include <algorithm>
 #include <cstdint>
 
 #include "hg/proc/notes.hpp"
+#include "hg/proc/proc.hpp"
 #include "mercury_proc_bulk.h"
 #include "na/util/log.hpp"
 
@@ -15,10 +17,14 @@ hg_return_t encode(hg_proc_t proc, hg_bulk_t handle) noexcept {
     }
     unsigned long flags = (hg_proc_get_flags(proc) & HG_PROC_SM) != 0 ? HG_BULK_SM : 0UL;
     size = HG_Bulk_get_serialize_size(handle, flags);
-    // Contents are worth carrying only where they cost no second message.
+    // Contents are worth carrying only where they cost no second message; and who keeps a
+    // descriptor expects to see what becomes of the memory, but for a small one.
     if ((hg_proc_get_flags(proc) & HG_PROC_BULK_EAGER) != 0 &&
         proc->current_buf == &proc->proc_buf) {
-        const hg_size_t left = hg_proc_get_size_left(proc);
+        const hg_size_t within = hg::proc::Proc::of(proc).contents_within();
+        const hg_size_t used = hg_proc_get_size_used(proc);
+        const hg_size_t left =
+            std::min(hg_proc_get_size_left(proc), within - std::min(used, within));
         const hg_size_t eager = HG_Bulk_get_serialize_size(handle, flags | HG_BULK_EAGER);
         if (left >= sizeof size && eager <= left - sizeof size) {
             flags |= HG_BULK_EAGER;

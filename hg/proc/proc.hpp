@@ -62,6 +62,10 @@ class Proc final : public ::hg_proc {
         beyond_limit_ = beyond;
     }
 
+    // Bytes of the message up to which contents go with bulk descriptors. Default: as many as fit.
+    void set_contents_within(std::size_t bytes) noexcept { contents_within_ = bytes; }
+    std::size_t contents_within() const noexcept { return contents_within_; }
+
     // Runs a callback (null: no structure). Codes that it made up become other_error.
     // What a callback of a C++ program throws passes through: C++ frameworks rely on it.
     na::Status run(hg_proc_cb_t callback, void* structure) {
@@ -133,6 +137,7 @@ class Proc final : public ::hg_proc {
     Allocator allocator_;
     std::size_t limit_;
     na::Status beyond_limit_;
+    std::size_t contents_within_ = SIZE_MAX;
     bool used_more_ = false;  // since reset(): a larger buffer, saved pointers, or the checksum
     bool has_saved_ = false;  // a pointer into a buffer is out since reset()
     std::size_t extra_block_ = 0;  // bytes that the allocator gave for the extra buffer

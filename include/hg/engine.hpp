@@ -95,7 +95,8 @@ struct EngineOptions {
     std::string sm_name = {};
     // A message whose checksum is wrong is refused.
     Checksum checksum = Checksum::none;
-    // Small bulk memory that may be read travels inside its descriptor.
+    // Bulk memory that may be read travels inside its descriptor where the message has less than
+    // 4 KiB with it (or na.max_unexpected): whoever pulls that sees it as it was then.
     bool bulk_eager = true;
     // Calls of oneself do not leave the process; false: they go through the transport.
     bool loopback = true;

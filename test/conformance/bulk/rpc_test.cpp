@@ -3,6 +3,8 @@
 // handler and answers when it is there.
 #include <catch2/catch.hpp>
 
+#include <initializer_list>
+
 #include "mercury_proc_bulk.h"
 #include "party.hpp"
 
@@ -134,6 +136,82 @@ TEST_CASE("descriptors inside RPCs", "[rpc]") {
     party.link().put("end");
     CHECK(party.join() == "");
     node.close();
+}
+
+namespace {
+
+struct Kept {
+    hg_bulk_t bulk = HG_BULK_NULL;
+    hg_addr_t owner = HG_ADDR_NULL;
+};
+Kept g_kept;
+
+hg_return_t keep(hg_handle_t handle) {
+    Transferred in{};
+    PARTY_REQUIRE(HG_Get_input(handle, &in) == HG_SUCCESS);
+    const hg_info* info = HG_Get_info(handle);
+    g_kept.bulk = in.bulk;
+    PARTY_REQUIRE(HG_Bulk_ref_incr(in.bulk) == HG_SUCCESS);
+    PARTY_REQUIRE(HG_Addr_dup(info->hg_class, info->addr, &g_kept.owner) == HG_SUCCESS);
+    PARTY_REQUIRE(HG_Free_input(handle, &in) == HG_SUCCESS);
+    std::uint64_t answer = 0;
+    PARTY_REQUIRE(HG_Respond(handle, nullptr, nullptr, &answer) == HG_SUCCESS);
+    return HG_Destroy(handle);
+}
+
+}  // namespace
+
+// Of less than that the contents may have come with it.
+TEST_CASE("a window of 4 KiB and more shows what is there when it is looked at", "[rpc]") {
+    Node owner;
+    Node viewer;
+    const hg_id_t id = register_rpc(owner, nullptr);
+    REQUIRE(register_rpc(viewer, keep) == id);
+    const auto pump = [&] {
+        owner.pump();
+        viewer.pump();
+    };
+    {
+        const Address addr(owner, viewer.uri());
+        hg_handle_t handle = HG_HANDLE_NULL;
+        REQUIRE(HG_Create(owner.context(), addr, id, &handle) == HG_SUCCESS);
+        for (const hg_size_t size :
+             std::initializer_list<hg_size_t>{4096, 8192, 16'000, 66'000, 300'000}) {
+            for (const std::uint8_t flags :
+                 std::initializer_list<std::uint8_t>{HG_BULK_READ_ONLY, HG_BULK_READWRITE}) {
+                INFO("size " << size << ", flags " << unsigned{flags});
+                Memory window(owner, {size}, 1, flags);
+                const Memory view(viewer, {size}, 2, HG_BULK_WRITE_ONLY);
+                Transferred in{window.bulk, 0};
+                Answer answer;
+                REQUIRE(HG_Forward(handle, answered, &answer, &in) == HG_SUCCESS);
+                REQUIRE(support::until([&] { return answer.count != 0; }, pump));
+                REQUIRE(answer.ret == HG_SUCCESS);
+                for (unsigned change = 3; change != 5; ++change) {
+                    fill(window.parts[0].data(), size, change);
+                    Answer pulled;
+                    REQUIRE(HG_Bulk_transfer(
+                                viewer.context(),
+                                [](const hg_cb_info* info) {
+                                    auto& over = *static_cast<Answer*>(info->arg);
+                                    over.ret = info->ret;
+                                    ++over.count;
+                                    return HG_SUCCESS;
+                                },
+                                &pulled, HG_BULK_PULL, g_kept.owner, g_kept.bulk, 0, view.bulk, 0,
+                                size, HG_OP_ID_IGNORE) == HG_SUCCESS);
+                    REQUIRE(support::until([&] { return pulled.count != 0; }, pump));
+                    CHECK(pulled.ret == HG_SUCCESS);
+                    CHECK(view.flat() == filled(size, change));
+                }
+                CHECK(HG_Bulk_free(g_kept.bulk) == HG_SUCCESS);
+                CHECK(HG_Addr_free(viewer.cls(), g_kept.owner) == HG_SUCCESS);
+            }
+        }
+        CHECK(HG_Destroy(handle) == HG_SUCCESS);
+    }
+    owner.close();
+    viewer.close();
 }
 
 TEST_CASE("no descriptor at all", "[rpc]") {

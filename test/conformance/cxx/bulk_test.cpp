@@ -166,3 +166,26 @@ TEST_CASE("permissions hold against peers with other definitions") {
     CHECK(greedy(pair.peer, FullBulk::expose(pair.client, data)).wait().status() ==
           Status::noentry);
 }
+
+TEST_CASE("a window of 4 KiB and more shows what is there when it is looked at") {
+    static constexpr hg::Rpc<void(hg::RemoteBulk<Share::read>)> keep{"keep"};
+    static constexpr hg::Rpc<std::uint64_t()> look{"look"};
+    Pair pair;
+    hg::RemoteBulk<Share::read> kept;
+    pair.server.serve(keep, [&](hg::RemoteBulk<Share::read> window) { kept = std::move(window); });
+    pair.server.serve(look, [&]() -> Task<std::uint64_t> {
+        const auto here = FullBulk::allocate(pair.server, kept.size());
+        co_await kept.pull(here);
+        co_return sum(here.bytes());
+    });
+    for (const std::size_t size : {4096U, 10'000U, 1'000'000U}) {
+        std::vector<std::uint8_t> data(size, 1);
+        const auto shown = ReadBulk::expose(pair.client, data);
+        keep(pair.peer, shown).get();
+        data.assign(size, 2);
+        CHECK(look(pair.peer).get() == 2 * size);
+        data.assign(size, 3);
+        CHECK(look(pair.peer).get() == 3 * size);
+        kept = {};
+    }
+}
