@@ -4,7 +4,20 @@
 #ifndef MERCURY_ATOMIC_QUEUE_H
 #define MERCURY_ATOMIC_QUEUE_H
 
+#include "mercury_atomic.h"
+#include "mercury_mem.h"
 #include "mercury_util_config.h"
+
+/* For loops that wait for another processor. */
+#ifndef cpu_spinwait
+#if defined(__x86_64__) || defined(__i386__)
+#define cpu_spinwait() __builtin_ia32_pause()
+#elif defined(__aarch64__) || defined(__arm__)
+#define cpu_spinwait() __asm__ __volatile__("yield" ::: "memory")
+#else
+#define cpu_spinwait() __asm__ __volatile__("" ::: "memory")
+#endif
+#endif
 
 struct hg_atomic_queue; /* opaque */
 

@@ -3,6 +3,8 @@
 #ifndef MERCURY_DL_H
 #define MERCURY_DL_H
 
+#include <dlfcn.h> /* programs expect it with this header */
+
 #include "mercury_util_config.h"
 
 #define HG_DL_HANDLE void*

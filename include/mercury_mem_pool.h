@@ -19,10 +19,10 @@ typedef int (*hg_mem_pool_deregister_func_t)(void* handle, void* arg);
 extern "C" {
 #endif
 
-/* block_count blocks of chunk_count chunks of chunk_size bytes; further blocks are added when all
- * chunks are in use. The functions may be NULL. They are called by whoever creates, allocates and
- * destroys, with the pool locked: they must not use it. NULL: a size or count is 0 or too large,
- * out of memory, or a block could not be registered. */
+/* block_count blocks (0: none yet) of chunk_count chunks of chunk_size bytes; further blocks are
+ * added when all chunks are in use. The functions may be NULL. They are called by whoever creates,
+ * allocates and destroys, with the pool locked: they must not use it. NULL: a size or the count of
+ * chunks is 0, or too large, out of memory, or a block could not be registered. */
 HG_UTIL_PUBLIC struct hg_mem_pool* hg_mem_pool_create(size_t chunk_size, size_t chunk_count,
                                                       size_t block_count,
                                                       hg_mem_pool_register_func_t register_func,

@@ -39,7 +39,12 @@
 #define HG_QUEUE_FIRST(head) STAILQ_FIRST(head)
 #define HG_QUEUE_NEXT(element, field) STAILQ_NEXT(element, field)
 #define HG_QUEUE_PUSH_TAIL(head, element, field) STAILQ_INSERT_TAIL(head, element, field)
-#define HG_QUEUE_POP_HEAD(head, field) STAILQ_REMOVE_HEAD(head, field)
+/* Of an empty one, too, which stays as it is. */
+#define HG_QUEUE_POP_HEAD(head, field)       \
+    do {                                     \
+        if (!STAILQ_EMPTY(head))             \
+            STAILQ_REMOVE_HEAD(head, field); \
+    } while (0)
 #define HG_QUEUE_FOREACH(var, head, field) STAILQ_FOREACH(var, head, field)
 #define HG_QUEUE_REMOVE(head, element, type, field) STAILQ_REMOVE(head, element, type, field)
 

@@ -3,6 +3,8 @@
 #ifndef MERCURY_THREAD_RWLOCK_H
 #define MERCURY_THREAD_RWLOCK_H
 
+#include <pthread.h> /* programs expect it with this header */
+
 #include "mercury_thread_annotation.h"
 #include "mercury_util_config.h"
 

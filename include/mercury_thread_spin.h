@@ -3,6 +3,8 @@
 #ifndef MERCURY_THREAD_SPIN_H
 #define MERCURY_THREAD_SPIN_H
 
+#include <pthread.h> /* programs expect it with this header */
+
 #include "mercury_thread_annotation.h"
 #include "mercury_util_config.h"
 

@@ -5,8 +5,12 @@
 #define MERCURY_TIME_H
 
 #include <sched.h> /* struct timespec, in strict C99 too */
+#include <time.h>
 
 #include "mercury_util_config.h"
+
+/* Bytes that hg_time_stamp needs at most, its end included. */
+#define HG_UTIL_STAMP_MAX 128
 
 typedef struct timespec hg_time_t; /* tv_sec seconds, tv_nsec nanoseconds */
 

@@ -82,7 +82,7 @@ struct hg_mem_pool* hg_mem_pool_create(size_t chunk_size, size_t chunk_count, si
                                        hg_mem_pool_deregister_func_t deregister_func, void* arg) {
     struct hg_mem_pool* pool;
 
-    if (chunk_size == 0 || chunk_count == 0 || block_count == 0 ||
+    if (chunk_size == 0 || chunk_count == 0 ||
         chunk_size > SIZE_MAX - ALIGNMENT || chunk_count > SIZE_MAX / (chunk_size + ALIGNMENT))
         return NULL;
     pool = calloc(1, sizeof *pool);

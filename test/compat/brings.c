@@ -166,6 +166,54 @@ int counted(int kind, void* unused HG_ATTR_UNUSED) {
             return (int)sizeof(struct packed);
     }
 }
+#elif BRINGS == 10
+#include "mercury_time.h"
+
+bool later(time_t than);
+bool later(time_t than) {
+    char stamp[HG_UTIL_STAMP_MAX];
+
+    return strftime(stamp, sizeof stamp, "%T", localtime(&than)) != 0 && time(NULL) > than;
+}
+#elif BRINGS == 11
+#include "mercury_thread_spin.h"
+
+pthread_t this_one(void);
+pthread_t this_one(void) {
+    return pthread_self();
+}
+#elif BRINGS == 12
+#include "mercury_thread_rwlock.h"
+
+int joined(pthread_t thread);
+int joined(pthread_t thread) {
+    return pthread_join(thread, NULL);
+}
+#elif BRINGS == 13
+#include "mercury_dl.h"
+
+HG_DL_HANDLE module(const char* name);
+HG_DL_HANDLE module(const char* name) {
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+#elif BRINGS == 14
+#include "mercury_atomic_queue.h"
+
+struct on_its_line {
+    char room[HG_MEM_CACHE_LINE_SIZE];
+    hg_atomic_int32_t count;
+};
+
+void* next(struct hg_atomic_queue* queue, struct on_its_line* l);
+void* next(struct hg_atomic_queue* queue, struct on_its_line* l) {
+    void* p = hg_mem_aligned_alloc(HG_MEM_PAGE_SIZE, HG_MEM_PAGE_SIZE);
+
+    hg_mem_aligned_free(p);
+    while (hg_atomic_queue_is_empty(queue))
+        cpu_spinwait();
+    hg_atomic_incr32(&l->count);
+    return hg_atomic_queue_pop_mc(queue);
+}
 #elif BRINGS == 4
 #include "mercury_proc_string.h"
 

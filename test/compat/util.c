@@ -431,6 +431,12 @@ static void lists(void) {
     EXPECT(HG_QUEUE_FIRST(&queue) == &e[1]);
     HG_QUEUE_REMOVE(&queue, &e[2], element, in_queue);
     EXPECT(HG_QUEUE_NEXT(&e[1], in_queue) == NULL);
+    HG_QUEUE_POP_HEAD(&queue, in_queue);
+    EXPECT(HG_QUEUE_IS_EMPTY(&queue));
+    HG_QUEUE_POP_HEAD(&queue, in_queue); /* as programs do that look at the element afterwards */
+    EXPECT(HG_QUEUE_IS_EMPTY(&queue));
+    HG_QUEUE_PUSH_TAIL(&queue, &e[0], in_queue);
+    EXPECT(HG_QUEUE_FIRST(&queue) == &e[0]);
     for (i = 0; i < 3; i++)
         HG_LIST_REMOVE(&e[i], in_list);
     EXPECT(HG_LIST_IS_EMPTY(&list));
@@ -531,6 +537,8 @@ static void descriptors(void) {
 }
 
 static void memory(void) {
+    static const size_t alignments[] = {0, 1, 4, 8, 24, 64};
+    size_t i;
     char name[64];
     char* p;
     char* q;
@@ -543,10 +551,27 @@ static void memory(void) {
     EXPECT(p != NULL && (uintptr_t)p % 64 == 0);
     memset(p - 24, 1, 124);
     hg_mem_header_free(24, 64, p);
+    for (i = 0; i < sizeof alignments / sizeof *alignments; i++) {
+        p = (char*)hg_mem_header_alloc(4, alignments[i], 32);
+        EXPECT(p != NULL);
+        memset(p - 4, 1, 36);
+        hg_mem_header_free(4, alignments[i], p);
+    }
+    EXPECT(hg_mem_header_alloc(SIZE_MAX - 3, 8, 1) == NULL);
+    EXPECT(hg_mem_header_alloc(16, 0, SIZE_MAX - 8) == NULL);
+    p = (char*)hg_mem_aligned_alloc(2, 32);
+    EXPECT(p != NULL && hg_mem_aligned_alloc(24, 48) == NULL);
+    hg_mem_aligned_free(p);
+    EXPECT(hg_mem_get_hugepage_size() >= 0);
+    EXPECT(HG_MEM_PAGE_SIZE % HG_MEM_CACHE_LINE_SIZE == 0);
     snprintf(name, sizeof name, "/cinnabar-compat-%p", (void*)&name);
     EXPECT(hg_mem_shm_map(name, 4096, false) == NULL);
     p = (char*)hg_mem_shm_map(name, 4096, true);
-    EXPECT(p != NULL && hg_mem_shm_map(name, 4096, true) == NULL);
+    EXPECT(p != NULL && p[5] == 0);
+    q = (char*)hg_mem_shm_map(name, 4096, true); /* who makes it may find it there */
+    EXPECT(q != NULL && hg_mem_shm_map(name, 8192, true) == NULL);
+    q[5] = 'y';
+    EXPECT(p[5] == 'y' && hg_mem_shm_unmap(NULL, q, 4096) == HG_UTIL_SUCCESS);
     q = (char*)hg_mem_shm_map(name, 4096, false);
     EXPECT(q != NULL && hg_mem_shm_map(name, 8192, false) == NULL);
     p[5] = 'x';
@@ -577,6 +602,17 @@ static int dismiss(void* handle, void* arg) {
     EXPECT(handle != NULL);
     ((struct registry*)arg)->blocks--;
     return HG_UTIL_SUCCESS;
+}
+
+static void empty_pool(void) {
+    struct hg_mem_pool* p = hg_mem_pool_create(64, 4, 0, NULL, 0, NULL, NULL);
+    void* chunk;
+
+    EXPECT(p != NULL);
+    chunk = hg_mem_pool_alloc(p, 64, NULL);
+    EXPECT(chunk != NULL);
+    hg_mem_pool_free(p, chunk, NULL);
+    hg_mem_pool_destroy(p);
 }
 
 static void memory_pool(void) {
@@ -639,6 +675,7 @@ int main(void) {
     descriptors();
     memory();
     memory_pool();
+    empty_pool();
     modules();
     return 0;
 }
