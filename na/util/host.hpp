@@ -6,9 +6,13 @@
 
 namespace na::util {
 
-// Which processes can reach each other by shared memory: those of one running kernel and one
-// network namespace, in which the endpoints' sockets are named. The same for all of them, different
-// for others; letters and digits. Any thread.
+// Which processes can reach each other by shared memory: those of one running kernel, one network
+// namespace, in which the endpoints' sockets are named, one pid namespace, in which they know each
+// other, and one user, unless NA_SM_ALLOW_UIDS is set. The same for all of them, different for
+// others: others are called over the network. Eleven letters and digits. Any thread.
 const std::string& host_id();
+
+// The same, looked up anew. Throws std::bad_alloc.
+std::string find_host_id();
 
 }  // namespace na::util
