@@ -253,7 +253,8 @@ TEST_CASE("no descriptor is left for who connects, and nobody burns the processo
         while (now(CLOCK_MONOTONIC) - start < 1) {
             side.turn(50);
         }
-        link.put(now(CLOCK_PROCESS_CPUTIME_ID) - cpu < 0.4 ? "calm" : "burns the processor");
+        const double used = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+        link.put(used < 0.4 ? "calm" : "burns " + std::to_string(used) + " s of processor time");
         limit.rlim_cur = usual;
         PARTY_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
         until_told();
