@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -81,21 +82,26 @@ class NaService::Receiver {
           in_(lane.na_class, NaBuffer::Lane::unexpected, NA_RECV),
           out_(lane.na_class, NaBuffer::Lane::expected, NA_SEND) {}
 
+    // What is said of the operations is said before they are posted: where several threads drive a
+    // context, the callback of one may be over before its post has returned.
     void post() {
-        posted_ = NA_Msg_recv_unexpected(lane_.na_class, lane_.context, on_request, this, in_.data,
-                                         in_.size, in_.plugin_data, in_.op) == NA_SUCCESS;
+        posted_.store(true);
+        if (NA_Msg_recv_unexpected(lane_.na_class, lane_.context, on_request, this, in_.data,
+                                   in_.size, in_.plugin_data, in_.op) != NA_SUCCESS) {
+            posted_.store(false);
+        }
     }
     void cancel() {
-        if (posted_) {
+        if (posted_.load()) {
             NA_Cancel(lane_.na_class, lane_.context, in_.op);
         }
     }
-    bool idle() const noexcept { return !posted_ && !answering_; }
+    bool idle() const noexcept { return !posted_.load() && !answering_.load(); }
 
  private:
     static void on_request(const na_cb_info* info) {
         auto* receiver = static_cast<Receiver*>(info->arg);
-        receiver->posted_ = false;
+        receiver->posted_.store(false);
         if (info->ret != NA_SUCCESS) {
             if (info->ret != NA_CANCELED) {
                 receiver->post();
@@ -103,14 +109,16 @@ class NaService::Receiver {
             return;
         }
         const auto& got = info->info.recv_unexpected;
-        receiver->answer(got);
+        const bool answered = receiver->answer(got);
         NA_Addr_free(receiver->lane_.na_class, got.source);
-        if (!receiver->answering_ && !receiver->service_.stopped_.load()) {
+        // With an answer under way on_answered posts, perhaps has done so on another thread.
+        if (!answered && !receiver->service_.stopped_.load()) {
             receiver->post();
         }
     }
 
-    void answer(const na_cb_info_recv_unexpected& got) {
+    // true: on_answered follows.
+    bool answer(const na_cb_info_recv_unexpected& got) {
         const std::size_t size =
             got.actual_buf_size < in_.header ? 0 : got.actual_buf_size - in_.header;
         std::size_t answer_size = 0;
@@ -145,21 +153,26 @@ class NaService::Receiver {
                 stops_ = !service_.options_.no_shutdown;
                 break;
             default:
-                return;
+                return false;
         }
         if (!text.empty()) {
             answer_size = std::min(text.size(), out_.room());
             std::memcpy(out_.payload(), text.data(), answer_size);
         }
-        answering_ =
+        answering_.store(true);
+        const bool sent =
             NA_Msg_send_expected(lane_.na_class, lane_.context, on_answered, this, out_.data,
                                  out_.header + answer_size, out_.plugin_data, got.source,
                                  NaTag::context(got.tag), got.tag, out_.op) == NA_SUCCESS;
+        if (!sent) {
+            answering_.store(false);
+        }
+        return sent;
     }
 
     static void on_answered(const na_cb_info* info) {
         auto* receiver = static_cast<Receiver*>(info->arg);
-        receiver->answering_ = false;
+        receiver->answering_.store(false);
         if (receiver->stops_) {
             receiver->service_.stop();
         }
@@ -172,9 +185,9 @@ class NaService::Receiver {
     NaService& service_;
     NaBuffer in_;
     NaBuffer out_;
-    bool posted_ = false;
-    bool answering_ = false;
-    bool stops_ = false;
+    std::atomic<bool> posted_{false};
+    std::atomic<bool> answering_{false};
+    bool stops_ = false;  // said before the answer is sent, looked at when it has been
 };
 
 NaService::NaService(const Options& options, const Lanes& lanes)

@@ -4,7 +4,9 @@
 // for all of them.
 //
 // Threads: a lane may be driven by several threads at once, if its context was opened for that. A
-// slot is touched by the thread that runs its callback, one at a time.
+// slot is touched by the thread that runs its callback, one at a time; a slot whose operation has
+// several callbacks says for itself how they may meet. By the time that a post returns another
+// thread may have run the callback and started the next operation: nothing is touched after it.
 #pragma once
 
 #include <atomic>

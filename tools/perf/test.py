@@ -58,6 +58,10 @@ def messages():
         run("na_bw", operation, "--launch", *FEW, "-y", "1", "-z", "256k", "-w", "3", "-b")
     run("na_bw", "get", "--launch", "-l", "5", "-v", "-x", "2", "-w", "2", "--clients", "2", "-y", "64k", "-z", "64k")
     run("na_lat", "-S", *FEW, "-z", "64", "-X", "2")
+    # More threads than contexts: callbacks of one context run on several at once. The server ends, and nothing is posted twice.
+    for way in (["--launch", "-t", "2"], ["--launch", "-t", "4"], ["-S", "-t", "2"]):
+        done = run("na_lat", *way, "-x", "8", "-y", "8", "-z", "8", "-l", "20000")
+        expect("in use" not in done.stderr, f"na_lat: {done.stderr}")
     run("na_bw", "put", "-S", *FEW, "-y", "4k", "-z", "16k", "-w", "2")
 
 
