@@ -16,6 +16,8 @@ constexpr unsigned kTimeoutMs = 100;
 // A server that nothing comes to: it is stopped by a message, or by a signal, which may be late.
 constexpr unsigned kServerTimeoutMs = 1000;
 constexpr std::uint64_t kShowEveryNs = 100'000'000;
+constexpr std::uint64_t kLongTickNs = 200'000;
+constexpr unsigned kMostTurnsPerTick = 16;
 constexpr std::uint64_t kStalledNs = 10'000'000'000;
 
 // The lanes that a thread drives. With fewer lanes than threads several threads share one.
@@ -86,6 +88,18 @@ struct Run::Blocks {
     std::uint64_t moved_done = 0;
     bool complained = false;
 
+    // The clock costs as much as a turn in which nothing has come: one turn in so many is followed
+    // by a tick, fewer where turns are long, so that the end is not missed by sixteen of them.
+    unsigned turns = 0;
+    unsigned turns_per_tick = 1;
+    std::uint64_t ticked_ns = start_ns;
+
+    void after_turn(Run& run) {
+        if (++turns >= turns_per_tick) {
+            turns = 0;
+            tick(run);
+        }
+    }
     void tick(Run& run);
     void complain_if_stalled(std::uint64_t now, std::uint64_t done);
 };
@@ -104,6 +118,9 @@ void Run::Blocks::complain_if_stalled(std::uint64_t now, std::uint64_t done) {
 
 void Run::Blocks::tick(Run& run) {
     const std::uint64_t now = now_ns();
+    const bool long_turns = now - ticked_ns > kLongTickNs;
+    turns_per_tick = long_turns ? 1 : std::min(2 * turns_per_tick, kMostTurnsPerTick);
+    ticked_ns = now;
     if (run.deadline_ns_ != 0 && now >= run.deadline_ns_) {
         run.stop_.store(true, std::memory_order_relaxed);
     }
@@ -118,9 +135,8 @@ void Run::Blocks::tick(Run& run) {
     }
     complain_if_stalled(now, done);
     // Those in flight together may end together: a block has several rounds of them.
-    if (done - last_done >= 4 * slots) {
-        result.add_block(static_cast<double>(now - last_ns) /
-                         static_cast<double>(done - last_done));
+    if (done - last_done >= std::max<std::uint64_t>(kBlockOperations, 4 * slots)) {
+        result.add_block(static_cast<double>(now - last_ns), done - last_done);
         last_ns = now;
         last_done = done;
     }
@@ -154,11 +170,10 @@ void Run::drive(unsigned thread, Blocks* blocks) {
             }
         }
     }
-    unsigned turns = 0;
     while (in_flight_.load(std::memory_order_acquire) != SIZE_MAX) {
         turn_all(mine, driving_.busy, kTimeoutMs);
-        if (blocks != nullptr && ++turns % 16 == 0) {
-            blocks->tick(*this);
+        if (blocks != nullptr) {
+            blocks->after_turn(*this);
         }
     }
 }
@@ -178,6 +193,7 @@ Result Run::measure(const Limits& limits, const std::function<void(double)>& sho
     if (slots == 0) {
         return result;
     }
+    result.in_flight = slots;
     stop_.store(false);
     why_.store(nullptr);
     in_flight_.store(slots);

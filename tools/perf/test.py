@@ -145,6 +145,19 @@ def formats():
         lines = [line for line in file.read().splitlines() if not line.startswith("#")]
         expect(len(lines) == 2 and lines[0].startswith("size,"), "CSV: a title and a line")
     expect("\r" not in done.stderr, "no progress line away from a terminal")
+    # What is of a transfer and what of an RPC with several is said.
+    for form, said in (("text", "RPC p50"), ("csv", "rpc_p50_us"), ("json", "RPC with all its transfers")):
+        done = run("hg_bw", "--launch", "-l", "3", "-y", "4k", "-z", "4k", "-w", "2", "--format", form)
+        expect(said in done.stdout, f"{form}: says that percentiles are of an RPC")
+    row = json.loads(done.stdout)["rows"][0]
+    expect(row["transfers"] == 2, "JSON: transfers of an RPC")
+    expect(row["median_of"] == ("blocks" if row["blocks"] else "samples"), "JSON: what the median is of")
+    done = run("hg_first", "--launch", "-l", "3", "-x", "2", "--format", "json")
+    row = json.loads(done.stdout)["rows"][0]
+    expect(row["operations"] == 3 and row["median_of"] == "samples", "hg_first: an operation is a loop, the median is of those")
+    expect(row["p50_us"] == row["median_us"], "hg_first: that median is the 50th percentile")
+    done = run("hg_first", "--launch", "-l", "1")
+    expect("Too short for blocks" in done.stdout, "text: says what the median is of")
 
 
 def separate_server():

@@ -62,7 +62,8 @@ class Other {
     pid_t pid_;
 };
 
-// The same course as that of the tools: a warm-up, blocks, one operation in a few timed by itself.
+// The same course as that of the tools: a warm-up, blocks of as many operations at least, one
+// operation in a few timed by itself.
 template <typename Operation>
 Result measure(const Options& o, Operation&& operation) {
     const auto until = [&](Result* result, std::uint64_t end, std::uint64_t block) {
@@ -79,10 +80,10 @@ Result measure(const Options& o, Operation&& operation) {
             done += o.sample;
             if (result != nullptr) {
                 result->latency.add(now - start);
-                if (now - block_start >= block) {
+                if (now - block_start >= block && done - block_done >= kBlockOperations) {
                     const std::uint64_t end_of_block = now_ns();
-                    result->add_block(static_cast<double>(end_of_block - block_start) /
-                                      static_cast<double>(done - block_done));
+                    result->add_block(static_cast<double>(end_of_block - block_start),
+                                      done - block_done);
                     block_start = end_of_block;
                     block_done = done;
                 }
