@@ -18,8 +18,8 @@ namespace {
 
 class ArgsSlot final : public Slot {
  public:
-    ArgsSlot(const Options& options, const HgLane& lane)
-        : options_(options), arguments_(options.max_size) {
+    ArgsSlot(const Options& options, const HgLane& lane, std::uint64_t seed)
+        : options_(options), arguments_(options.max_size), seed_(seed) {
         if (options.echo) {
             answer_ = Pages(options.max_size);
         }
@@ -89,8 +89,8 @@ class ArgsSlot final : public Slot {
     hg_handle_t handle_ = HG_HANDLE_NULL;
     Pages arguments_;
     Pages answer_;
+    std::uint64_t seed_;  // of the operation
     Bytes in_;
-    std::uint8_t seed_ = 0;
     std::uint64_t wrong_ = 0;
 };
 
@@ -192,7 +192,8 @@ class ArgsClient final : public HgClient {
                     "arguments");
         for (std::size_t i = 0; i < side_.lanes().size(); ++i) {
             for (unsigned x = 0; x < options.handles; ++x) {
-                side_.lane(i).slots.push_back(std::make_unique<ArgsSlot>(options, side_.lane(i)));
+                side_.lane(i).slots.push_back(std::make_unique<ArgsSlot>(
+                    options, side_.lane(i), first_seed(index, i * options.handles + x)));
             }
         }
     }

@@ -15,7 +15,7 @@ namespace {
 // The memory of one handle in flight.
 class BulkSlot final : public Slot {
  public:
-    BulkSlot(const Options& options, const HgLane& lane)
+    BulkSlot(const Options& options, const HgLane& lane, std::uint64_t seed)
         : options_(options), lane_(lane), sizes_(options.buffers, options.max_size) {
         buffers_.resize(options.buffers);
         if (!options.library_memory) {
@@ -48,6 +48,7 @@ class BulkSlot final : public Slot {
         fresh_.move.push = options.operation == "read" ? 1 : 0;
         fresh_.move.verify = options.verify ? 1 : 0;
         fresh_.move.buffers = options.buffers;
+        fresh_.move.seed = seed;
         check_hg(
             HG_Create(lane.context, lane.target,
                       options.force_register ? lane.rpcs->bulk_move_fresh : lane.rpcs->bulk_move,
@@ -119,8 +120,8 @@ class BulkSlot final : public Slot {
         }
         return ours == answer.digest ? nullptr : "the server read other bytes than are there";
     }
-    std::uint8_t seed_of(std::size_t buffer) const noexcept {
-        return static_cast<std::uint8_t>(fresh_.move.seed + buffer);
+    std::uint64_t seed_of(std::size_t buffer) const noexcept {
+        return buffer_seed(fresh_.move.seed, buffer);
     }
 
     const Options& options_;
@@ -147,7 +148,8 @@ class BulkClient final : public HgClient {
                     "buffers");
         for (std::size_t i = 0; i < side_.lanes().size(); ++i) {
             for (unsigned x = 0; x < options.handles; ++x) {
-                side_.lane(i).slots.push_back(std::make_unique<BulkSlot>(options, side_.lane(i)));
+                side_.lane(i).slots.push_back(std::make_unique<BulkSlot>(
+                    options, side_.lane(i), first_seed(index, i * options.handles + x)));
             }
         }
     }

@@ -55,7 +55,7 @@ hg_return_t proc_bulk_move(hg_proc_t proc, void* data) {
                [&] { return hg_proc_uint32_t(proc, &m->buffers); },
                [&] { return hg_proc_uint8_t(proc, &m->push); },
                [&] { return hg_proc_uint8_t(proc, &m->verify); },
-               [&] { return hg_proc_uint8_t(proc, &m->seed); });
+               [&] { return hg_proc_uint64_t(proc, &m->seed); });
 }
 
 hg_return_t proc_bulk_move_fresh(hg_proc_t proc, void* data) {

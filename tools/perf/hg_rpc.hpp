@@ -44,7 +44,7 @@ struct BulkMove {
     std::uint8_t push = 0;  // the server writes the client's memory
     // What was moved is looked at: the server writes that pattern, or answers what it read.
     std::uint8_t verify = 0;
-    std::uint8_t seed = 0;
+    std::uint64_t seed = 0;  // of the operation
 };
 
 // How that ended.

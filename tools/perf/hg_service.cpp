@@ -258,7 +258,7 @@ hg_return_t HgService::move(hg_handle_t handle, const BulkMove& move, hg_bulk_t 
     session->pending.store(move.buffers + 1);
     if (move.verify != 0 && move.push != 0) {
         for (std::uint32_t i = 0; i < move.buffers; ++i) {
-            fill_pattern(session->buffers[i], move.size, static_cast<std::uint8_t>(move.seed + i));
+            fill_pattern(session->buffers[i], move.size, buffer_seed(move.seed, i));
         }
     }
     const hg_info* info = HG_Get_info(handle);

@@ -55,6 +55,7 @@ class Window {
                             offset, size, lane_.target, lane_.target_context, op);
     }
     NaLane& lane() const noexcept { return lane_; }
+    std::uint64_t session() const noexcept { return session_; }
 
  private:
     NaLane& lane_;
@@ -66,12 +67,13 @@ class Window {
 
 class MoveSlot final : public Slot {
  public:
-    MoveSlot(const Options& options, const Window& window, std::size_t offset)
+    MoveSlot(const Options& options, const Window& window, std::size_t offset, std::uint64_t seed)
         : window_(window),
           offset_(offset),
           put_(options.operation == "put"),
           verify_(options.verify),
-          op_(NA_Op_create(window.lane().na_class, NA_OP_SINGLE)) {
+          op_(NA_Op_create(window.lane().na_class, NA_OP_SINGLE)),
+          seed_(seed) {
         if (op_ == nullptr) {
             throw Failure("no memory for an operation");
         }
@@ -103,7 +105,9 @@ class MoveSlot final : public Slot {
                     return;
                 }
             } else {
-                slot->wrong_ += slot->wrong_of_the_server();
+                // The server's memory is one pattern from its beginning.
+                slot->wrong_ += count_wrong(slot->window_.at(slot->offset_), slot->size_,
+                                            slot->window_.session(), slot->offset_);
             }
         }
         slot->finished(outcome);
@@ -120,26 +124,13 @@ class MoveSlot final : public Slot {
         }
         slot->finished(outcome_of(info->ret));
     }
-    // The server's memory is one pattern from its beginning.
-    std::uint64_t wrong_of_the_server() const noexcept {
-        std::uint64_t wrong = 0;
-        const auto* bytes = reinterpret_cast<const std::uint8_t*>(window_.at(offset_));
-        for (std::size_t i = 0; i < size_; ++i) {
-            wrong +=
-                bytes[i] != static_cast<std::uint8_t>((offset_ + i) * 13 + ((offset_ + i) >> 8))
-                    ? 1U
-                    : 0U;
-        }
-        return wrong;
-    }
-
     const Window& window_;
     std::size_t offset_;
     std::size_t size_ = 0;
     bool put_;
     bool verify_;
     na_op_id_t* op_;
-    std::uint8_t seed_ = 0;
+    std::uint64_t seed_;  // of the operation
     std::uint64_t wrong_ = 0;
 };
 
@@ -154,7 +145,8 @@ class BandwidthClient final : public NaClient {
             windows_.push_back(std::make_unique<Window>(side_.lane(i), options.max_size * moves));
             for (std::size_t n = 0; n < moves; ++n) {
                 side_.lane(i).slots.push_back(
-                    std::make_unique<MoveSlot>(options, *windows_.back(), n * options.max_size));
+                    std::make_unique<MoveSlot>(options, *windows_.back(), n * options.max_size,
+                                               first_seed(index, i * moves + n)));
             }
         }
     }

@@ -13,13 +13,14 @@ namespace {
 
 class BounceSlot final : public Slot {
  public:
-    BounceSlot(const Options& options, const NaLane& lane, unsigned number)
+    BounceSlot(const Options& options, const NaLane& lane, unsigned number, std::uint64_t seed)
         : options_(options),
           lane_(lane),
           tag_(NaTag::of(options.verify ? NaRequest::bounce_bytes : NaRequest::bounce, lane.id,
                          number)),
           out_(lane.na_class, NaBuffer::Lane::unexpected, NA_SEND),
-          in_(lane.na_class, NaBuffer::Lane::expected, NA_RECV) {}
+          in_(lane.na_class, NaBuffer::Lane::expected, NA_RECV),
+          seed_(seed) {}
 
     void resize(std::uint64_t size) {
         size_ = size;
@@ -91,7 +92,7 @@ class BounceSlot final : public Slot {
     std::size_t size_ = 0;
     std::atomic<unsigned> pending_{0};
     std::atomic<Outcome> outcome_{nullptr};
-    std::uint8_t seed_ = 0;
+    std::uint64_t seed_;  // of the operation
     std::uint64_t wrong_ = 0;
 };
 
@@ -101,8 +102,8 @@ class LatencyClient final : public NaClient {
         : NaClient(options, addresses, index) {
         for (std::size_t i = 0; i < side_.lanes().size(); ++i) {
             for (unsigned x = 0; x < options.handles; ++x) {
-                side_.lane(i).slots.push_back(
-                    std::make_unique<BounceSlot>(options, side_.lane(i), x));
+                side_.lane(i).slots.push_back(std::make_unique<BounceSlot>(
+                    options, side_.lane(i), x, first_seed(index, i * options.handles + x)));
             }
         }
     }

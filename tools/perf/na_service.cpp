@@ -23,10 +23,11 @@ class NaService::Memories {
         auto memory = std::make_unique<Memory>();
         memory->na_class = na_class;
         std::string handle;
+        const std::uint64_t session = last_.fetch_add(1) + 1;
         try {
             need_memory({wanted.bytes}, "a client's buffers");
             memory->pages = Pages(wanted.bytes);
-            fill_pattern(memory->pages.data(), wanted.bytes, 0);
+            fill_pattern(memory->pages.data(), wanted.bytes, session);
             check_na(NA_Mem_handle_create(na_class, memory->pages.data(), wanted.bytes,
                                           NA_MEM_READWRITE, &memory->handle),
                      "cannot describe memory for a client");
@@ -41,7 +42,7 @@ class NaService::Memories {
             return bytes_of(opened, {});
         }
         const std::lock_guard lock(mutex_);
-        opened.session = ++last_;
+        opened.session = session;
         opened.handle_bytes = handle.size();
         memories_.emplace(opened.session, std::move(memory));
         return bytes_of(opened, handle);
@@ -69,7 +70,7 @@ class NaService::Memories {
     }
 
     std::mutex mutex_;
-    std::uint64_t last_ = 0;
+    std::atomic<std::uint64_t> last_{0};
     std::map<std::uint64_t, std::unique_ptr<Memory>> memories_;
 };
 

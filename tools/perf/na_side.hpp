@@ -55,7 +55,7 @@ struct NaOpen {
     std::uint64_t bytes = 0;
 };
 struct NaOpened {
-    std::uint64_t session = 0;       // 0: refused
+    std::uint64_t session = 0;       // 0: refused; the seed of the pattern in the memory
     std::uint64_t handle_bytes = 0;  // of the serialised memory handle that follows
 };
 
