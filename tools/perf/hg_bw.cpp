@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <utility>
 
 #include "hg_args.hpp"
 #include "memory.hpp"
@@ -15,8 +16,11 @@ namespace {
 // The memory of one handle in flight.
 class BulkSlot final : public Slot {
  public:
-    BulkSlot(const Options& options, const HgLane& lane, std::uint64_t seed)
-        : options_(options), lane_(lane), sizes_(options.buffers, options.max_size) {
+    BulkSlot(const Options& options, const HgLane& lane, const HgTarget& target, std::uint64_t seed)
+        : options_(options),
+          lane_(lane),
+          target_(target),
+          sizes_(options.buffers, options.max_size) {
         buffers_.resize(options.buffers);
         if (!options.library_memory) {
             pages_ = Pages(options.max_size * options.buffers);
@@ -40,9 +44,13 @@ class BulkSlot final : public Slot {
         BulkOpen wanted{options.buffers, options.max_size,
                         static_cast<std::uint8_t>(options.library_memory ? 1 : 0), bulk_.value};
         Number session;
-        lane.call(lane.rpcs->bulk_open, &wanted, &session);
+        lane.call(target, lane.rpcs->bulk_open, &wanted, &session);
         if (session.value == 0) {
             throw Failure("the server refuses so much memory (it says why)");
+        }
+        if (options.force_register) {
+            // Each operation registers: not on top of a registration that is still there.
+            HG_Bulk_free(std::exchange(bulk_.value, HG_BULK_NULL));
         }
         fresh_.move.session = session.value;
         fresh_.move.push = options.operation == "read" ? 1 : 0;
@@ -50,11 +58,11 @@ class BulkSlot final : public Slot {
         fresh_.move.buffers = options.buffers;
         fresh_.move.seed = seed;
         check_hg(
-            HG_Create(lane.context, lane.target,
+            HG_Create(lane.context, target.addr,
                       options.force_register ? lane.rpcs->bulk_move_fresh : lane.rpcs->bulk_move,
                       &handle_),
             "cannot create a handle");
-        HG_Set_target_id(handle_, lane.target_context);
+        HG_Set_target_id(handle_, target.context);
     }
     ~BulkSlot() override {
         HG_Destroy(handle_);
@@ -67,7 +75,7 @@ class BulkSlot final : public Slot {
     // The server forgets the session, so that it lets go of our memory before we do.
     void leave() const {
         Number number{fresh_.move.session};
-        lane_.call(lane_.rpcs->bulk_close, &number, nullptr);
+        lane_.call(target_, lane_.rpcs->bulk_close, &number, nullptr);
     }
 
  private:
@@ -126,6 +134,7 @@ class BulkSlot final : public Slot {
 
     const Options& options_;
     const HgLane& lane_;
+    const HgTarget& target_;
     Pages pages_;
     std::vector<void*> buffers_;
     std::vector<hg_size_t> sizes_;
@@ -148,8 +157,9 @@ class BulkClient final : public HgClient {
                     "buffers");
         for (std::size_t i = 0; i < side_.lanes().size(); ++i) {
             for (unsigned x = 0; x < options.handles; ++x) {
-                side_.lane(i).slots.push_back(std::make_unique<BulkSlot>(
-                    options, side_.lane(i), first_seed(index, i * options.handles + x)));
+                side_.lane(i).slots.push_back(
+                    std::make_unique<BulkSlot>(options, side_.lane(i), side_.lane(i).target(x),
+                                               first_seed(index, i * options.handles + x)));
             }
         }
     }

@@ -36,6 +36,7 @@ hg_return_t proc_bytes(hg_proc_t proc, void* data) {
 hg_return_t proc_status(hg_proc_t proc, void* data) {
     auto* s = static_cast<Status*>(data);
     return all([&] { return hg_proc_uint32_t(proc, &s->contexts); },
+               [&] { return hg_proc_uint64_t(proc, &s->server); },
                [&] { return hg_proc_uint64_t(proc, &s->bad); },
                [&] { return hg_proc_uint64_t(proc, &s->cpu_ns); });
 }

@@ -23,6 +23,7 @@ struct Bytes {
 // What a server says about itself.
 struct Status {
     std::uint32_t contexts = 0;
+    std::uint64_t server = 0;  // its number, whichever class was asked
     std::uint64_t bad = 0;     // requests that it could not read
     std::uint64_t cpu_ns = 0;  // processor time so far
 };

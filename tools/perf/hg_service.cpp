@@ -36,6 +36,8 @@ struct HgService::Session {
     }
 };
 
+HgService::HgService(const Options& options) : options_(options), id_(random_id()) {}
+
 HgService::~HgService() {
     clear();
 }
@@ -117,6 +119,7 @@ hg_return_t HgService::on_status(hg_handle_t handle) {
     HgService& service = of(handle);
     Status status;
     status.contexts = service.options_.contexts;
+    status.server = service.id_;
     status.bad = service.bad_.load();
     status.cpu_ns = cpu_ns();
     HG_Respond(handle, nullptr, nullptr, &status);

@@ -19,7 +19,7 @@ namespace perf {
 
 class HgService {
  public:
-    explicit HgService(const Options& options) : options_(options) {}
+    explicit HgService(const Options& options);
     HgService(const HgService&) = delete;
     HgService& operator=(const HgService&) = delete;
     ~HgService();
@@ -56,6 +56,7 @@ class HgService {
     void finish(Session& session);
 
     const Options& options_;
+    const std::uint64_t id_;
     std::atomic<std::uint64_t> bad_{0};
     std::atomic<bool> stopped_{false};
     std::mutex mutex_;  // of changes to sessions_; the data path only reads

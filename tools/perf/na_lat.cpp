@@ -16,6 +16,7 @@ class BounceSlot final : public Slot {
     BounceSlot(const Options& options, const NaLane& lane, unsigned number, std::uint64_t seed)
         : options_(options),
           lane_(lane),
+          target_(lane.target(number)),
           tag_(NaTag::of(options.verify ? NaRequest::bounce_bytes : NaRequest::bounce, lane.id,
                          number)),
           out_(lane.na_class, NaBuffer::Lane::unexpected, NA_SEND),
@@ -37,13 +38,13 @@ class BounceSlot final : public Slot {
         outcome_.store(nullptr);
         const na_return_t posted = NA_Msg_recv_expected(
             lane_.na_class, lane_.context, on_received, this, in_.data, in_.size, in_.plugin_data,
-            lane_.target, lane_.target_context, tag_, in_.op);
+            target_.addr, target_.context, tag_, in_.op);
         if (posted != NA_SUCCESS) {
             return outcome_of(posted);
         }
         const na_return_t sent = NA_Msg_send_unexpected(
             lane_.na_class, lane_.context, on_sent, this, out_.data, out_.header + size_,
-            out_.plugin_data, lane_.target, lane_.target_context, tag_, out_.op);
+            out_.plugin_data, target_.addr, target_.context, tag_, out_.op);
         if (sent == NA_SUCCESS) {
             return nullptr;  // both may be over already, and the next operation under way
         }
@@ -86,6 +87,7 @@ class BounceSlot final : public Slot {
 
     const Options& options_;
     const NaLane& lane_;
+    const NaTarget& target_;
     na_tag_t tag_;
     NaBuffer out_;
     NaBuffer in_;

@@ -126,9 +126,11 @@ class NaService::Receiver {
         std::string text;
         stops_ = false;
         switch (NaTag::request(got.tag)) {
-            case NaRequest::contexts: {
-                const std::uint32_t contexts = service_.options_.contexts;
-                text.assign(reinterpret_cast<const char*>(&contexts), sizeof contexts);
+            case NaRequest::hello: {
+                NaHello hello;
+                hello.server = service_.id_;
+                hello.contexts = service_.options_.contexts;
+                text.assign(reinterpret_cast<const char*>(&hello), sizeof hello);
                 break;
             }
             case NaRequest::bounce:
@@ -192,7 +194,7 @@ class NaService::Receiver {
 };
 
 NaService::NaService(const Options& options, const Lanes& lanes)
-    : options_(options), lanes_(lanes), memories_(std::make_unique<Memories>()) {
+    : options_(options), id_(random_id()), lanes_(lanes), memories_(std::make_unique<Memories>()) {
     for (const auto& lane : lanes) {
         for (unsigned n = 0; n < (options.post_init != 0 ? options.post_init : 64); ++n) {
             receivers_.push_back(std::make_unique<Receiver>(static_cast<NaLane&>(*lane), *this));

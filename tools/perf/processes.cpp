@@ -16,6 +16,7 @@
 #include <cstring>
 #include <fstream>
 #include <new>
+#include <random>
 
 #include "clock.hpp"
 
@@ -85,6 +86,11 @@ void check_cpus(const std::vector<int>& cpus) {
         pin(cpus, i);
     }
     sched_setaffinity(0, sizeof before, &before);
+}
+
+std::uint64_t random_id() {
+    std::random_device device;
+    return std::uint64_t{device()} << 32 | device();
 }
 
 void write_hostfile(const std::string& path, const std::vector<std::string>& addresses) {

@@ -84,9 +84,7 @@ struct Run::Blocks {
     std::uint64_t last_ns;
     std::uint64_t last_done = 0;
     std::uint64_t shown_ns = 0;
-    std::uint64_t moved_ns = start_ns;  // when something had ended since the last look
-    std::uint64_t moved_done = 0;
-    bool complained = false;
+    Patience patience{};
 
     // The clock costs as much as a turn in which nothing has come: one turn in so many is followed
     // by a tick, fewer where turns are long, so that the end is not missed by sixteen of them.
@@ -101,20 +99,7 @@ struct Run::Blocks {
         }
     }
     void tick(Run& run);
-    void complain_if_stalled(std::uint64_t now, std::uint64_t done);
 };
-
-// A server that is stopped, or works on something else, is no failure; who waits should know.
-void Run::Blocks::complain_if_stalled(std::uint64_t now, std::uint64_t done) {
-    if (done != moved_done) {
-        moved_done = done;
-        moved_ns = now;
-    } else if (now - moved_ns >= kStalledNs && !complained) {
-        complained = true;
-        fmt::print(stderr, "nothing has ended for {} s: does the server still run?\n",
-                   kStalledNs / 1'000'000'000);
-    }
-}
 
 void Run::Blocks::tick(Run& run) {
     const std::uint64_t now = now_ns();
@@ -133,7 +118,7 @@ void Run::Blocks::tick(Run& run) {
             done += slot->done_.load(std::memory_order_relaxed);
         }
     }
-    complain_if_stalled(now, done);
+    patience.look(now, done);
     // Those in flight together may end together: a block has several rounds of them.
     if (done - last_done >= std::max<std::uint64_t>(kBlockOperations, 4 * slots)) {
         result.add_block(static_cast<double>(now - last_ns), done - last_done);
@@ -145,6 +130,17 @@ void Run::Blocks::tick(Run& run) {
         shown(limits.loops != 0 ? static_cast<double>(done) / (static_cast<double>(limits.loops) *
                                                                static_cast<double>(slots))
                                 : static_cast<double>(now - start_ns) / (limits.seconds * 1e9));
+    }
+}
+
+void Patience::look(std::uint64_t now, std::uint64_t done) {
+    if (done != done_) {
+        done_ = done;
+        moved_ns_ = now;
+    } else if (now - moved_ns_ >= kStalledNs && !complained_) {
+        complained_ = true;
+        fmt::print(stderr, "nothing has ended for {} s: does the server still run?\n",
+                   kStalledNs / 1'000'000'000);
     }
 }
 

@@ -104,6 +104,19 @@ class Run {
     std::atomic<std::size_t> in_flight_{0};
 };
 
+// Says once when nothing has ended for ten seconds: a server that is stopped, or works on something
+// else, is no failure, but who waits should know.
+class Patience {
+ public:
+    // `done`: how much has ended, by now.
+    void look(std::uint64_t now, std::uint64_t done);
+
+ private:
+    std::uint64_t moved_ns_ = now_ns();  // when something had ended since the last look
+    std::uint64_t done_ = 0;
+    bool complained_ = false;
+};
+
 // Drives lanes until `stop` is set; for servers. `stop` is looked at after each turn.
 void serve(const Lanes& lanes, const Driving& driving, const std::atomic<bool>& stop);
 

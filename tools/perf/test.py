@@ -5,8 +5,10 @@
   test.py FOLDER PROTOCOL       the folder with the tools; 77: the protocol is not here
 """
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -81,6 +83,7 @@ def bulk():
         run("hg_bw", operation, "--launch", *FEW, "-y", "4k", "-z", "256k", "-w", "3", "-x", "2", "-b")
     run("hg_bw", "read", "--launch", "-l", "5", "-v", "-y", "64k", "-z", "64k", "-R")
     run("hg_bw", "write", "--launch", "-l", "5", "-v", "-y", "64k", "-z", "64k", "--library-memory", "--clients", "2")
+    run("hg_bw", "write", "--launch", *FEW, "-y", "1", "-z", "4k", "-w", "1")  # all of it would fit into a message
     run("hg_bw", "write", "-S", "-l", "5", "-v", "-y", "64k", "-z", "64k", "-w", "2")
 
 
@@ -160,21 +163,68 @@ def formats():
     expect("Too short for blocks" in done.stdout, "text: says what the median is of")
 
 
+@contextlib.contextmanager
+def server_of(tool, hostfile, *arguments):
+    """A server that has written its addresses; killed at the end if it is still there."""
+    process = subprocess.Popen([os.path.join(FOLDER, tool), *COMMON, "-f", hostfile, *arguments], stdout=subprocess.PIPE, text=True)
+    try:
+        while "Waiting" not in (process.stdout.readline() or "Waiting"):
+            pass
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
 def separate_server():
     with tempfile.TemporaryDirectory() as folder:
+        hostfile = os.path.join(folder, "hosts")
         for server, tool in (("hg_perf_server", "hg_rate"), ("na_perf_server", "na_lat")):
-            hostfile = os.path.join(folder, "hosts")
-            process = subprocess.Popen([os.path.join(FOLDER, server), *COMMON, "-f", hostfile, "-v"],
-                                       stdout=subprocess.PIPE, text=True)
-            try:
-                while "Waiting" not in (process.stdout.readline() or "Waiting"):
-                    pass
+            # What Mercury's servers take besides, under each of its names.
+            with server_of(server, hostfile, "-v", "--barrier", "--mbps", "-x", "0", "-C", "0") as process:
                 run(tool, "-f", hostfile, *FEW, "-z", "64")
                 expect(process.wait(60) == 0, f"{server} ends well when its client is done")
                 run(tool, "-f", os.path.join(folder, "none"), status=1)
-            finally:
-                process.kill()
-                process.stdout.close()
+        with server_of("hg_perf_server", hostfile):
+            done = run("na_lat", "-f", hostfile, *FEW, status=1)
+            expect("na_perf_server" in done.stderr, f"na_lat at a server of RPCs: {done.stderr}")
+
+
+def several_servers():
+    """All addresses of a file are used, and all servers are told to end: each of them once."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [os.path.join(folder, name) for name in ("one", "other")]
+        both = os.path.join(folder, "both")
+        for server, tools in (("hg_perf_server", (("hg_rate", "-x", "5"), ("hg_bw", "write", "-x", "3", "-w", "2"), ("hg_rate", "-x", "1"),
+                                                  ("hg_rate", "--clients", "2", "-C", "2"), ("hg_first", "-x", "3"))),
+                              ("na_perf_server", (("na_lat", "-x", "5"), ("na_bw", "get", "-x", "3", "-w", "2"), ("na_bw", "put", "-x", "4")))):
+            for tool, *arguments in tools:
+                with server_of(server, files[0], "-C", "2") as one, server_of(server, files[1]) as other:
+                    with open(both, "w", encoding="ascii") as file:
+                        for name in files:
+                            with open(name, encoding="ascii") as part:
+                                file.write(part.read())
+                    sizes_of = [] if tool == "hg_first" else ["-y", "8", "-z", "4k"]
+                    run(tool, *arguments, "-f", both, *FEW, *sizes_of)
+                    expect(one.wait(60) == 0 and other.wait(60) == 0, f"{tool}: both servers end")
+
+
+def ports():
+    """Each class of a server has a port, and those of its contexts follow it."""
+    if NAME == "sm":
+        return
+    for tool in ("hg_rate", "na_lat"):
+        for attempt in range(5):
+            with socket.socket() as probe:
+                probe.bind(("", 0))
+                port = min(probe.getsockname()[1], 65000)
+            command = [os.path.join(FOLDER, tool), *COMMON, "--launch", *FEW, "-y", "8", "-z", "8", "-P", str(port), "-C", "2", "-X", "2"]
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
+            if done.returncode == 0 or "in use" not in done.stderr or attempt == 4:  # by others
+                break
+        expect(done.returncode == 0, f"{tool}: two classes and a port: {done.stderr}")
+        print(f"ok: {tool} -P {port} -C 2 -X 2", flush=True)
 
 
 def refused():
@@ -184,7 +234,7 @@ def refused():
     run("hg_bw", "--launch", "-z", "1024g", status=1)
     run("na_lat", "--launch", "-y", "512m", "-z", "1g", status=1)
     run("hg_rate", "--launch", place=["-p", "no_such"], status=1)
-    for wrong in (["--seconds", "nan"], ["--seconds", "0"], ["-l", "-1"], ["-y", "-1"], ["--idle", "-1"], ["-x", "0"], ["--cpus", "0,4095"],
+    for wrong in (["--seconds", "nan"], ["--seconds", "0"], ["-l", "-1"], ["-y", "-1"], ["--idle", "-1"], ["--cpus", "0,4095"],
                   ["--server-cpus", "4095"], ["-z", "9223372036854775808", "-x", "2"], ["-S"]):
         run("hg_rate", "--launch", *wrong, status=1)
     run("hg_rate", "--server-cpus", "0", status=1)
@@ -192,6 +242,8 @@ def refused():
     for what in ("write", "args"):
         run("hg_bw", what, "--launch", "-y", "0", "-z", "0", status=1)
     run("hg_bw", "args", "--launch", "--library-memory", status=1)
+    run("hg_bw", "--launch", "--library-memory", "-R", status=1)
+    run("hg_rate", "--launch", "-P", "65535", "-C", "2", status=1)
     done = run("na_bw", "--launch", "-Z", "8", status=1)
     expect("-Z" in done.stderr or "takes from" in done.stderr, "a remedy for messages that are too small")
 
@@ -204,9 +256,25 @@ def options_of_mercury():
         run(tool, *operation, "--launch", *every)
     done = run("hg_rate", "--launch", "-l", "3", "-w", "2", "-y", "8", "-z", "8")
     expect("-w has no effect" in done.stderr, "what is ignored is said")
+    done = run("hg_first", "--launch", "-l", "1", "-S", "-C", "2", "-X", "4", "-t", "8")
+    for letter in "SCXt":
+        expect(f"-{letter} has no effect" in done.stderr, f"hg_first says that -{letter} is ignored")
+    # 0 is the default, and the smallest size no larger than the largest.
+    done = run("hg_rate", "--launch", "-l", "2", "-x", "0", "-t", "0", "-C", "0", "-X", "0", "-z", "0")
+    expect([int(row[0]) for row in rows(done)] == sizes(1, 65536), "hg_rate -z 0: all sizes")
+    done = run("hg_bw", "write", "--launch", "-l", "2", "-w", "0", "-z", "2k")
+    expect([int(row[0]) for row in rows(done)] == [2048], "hg_bw -z 2k: one size")
+    done = run("hg_rate", "--launch", "-l", "2", "-y", "0", "-z", "0")
+    expect([int(row[0]) for row in rows(done)] == [0], "hg_rate -y 0 -z 0: that size")
+    for operation in ("put", "get"):
+        run("na_bw", operation, "--launch", *FEW, "-R", "-x", "2", "-w", "2", "-y", "8", "-z", "64k")
+    # Processors are not confused with what follows them.
+    cpu = str(min(os.sched_getaffinity(0)))
+    run("hg_bw", "--launch", "--cpus", cpu, "read", "-l", "2", "-y", "4k", "-z", "4k")
+    run("na_bw", "--launch", "--server-cpus", f"{cpu},{cpu}", "get", "--cpus", cpu, "--cpus", cpu, "-l", "2", "-y", "4k", "-z", "4k")
 
 
 skip_unless_there()
-for part in (messages, calls, bulk, spoiled, formats, full, separate_server, server_dies, refused, options_of_mercury):
+for part in (messages, calls, bulk, spoiled, formats, full, separate_server, several_servers, ports, server_dies, refused, options_of_mercury):
     part()
 print("all well")
