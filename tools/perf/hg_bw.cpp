@@ -69,7 +69,12 @@ class BulkSlot final : public Slot {
         HG_Bulk_free(fresh_.bulk);
     }
 
-    void resize(std::uint64_t size) { fresh_.move.size = size; }
+    void resize(std::uint64_t size) {
+        fresh_.move.size = size;
+        if (options_.force_register) {
+            sizes_.assign(sizes_.size(), size);
+        }
+    }
     std::uint64_t wrong() const noexcept { return wrong_; }
 
     // The server forgets the session, so that it lets go of our memory before we do.
@@ -93,8 +98,10 @@ class BulkSlot final : public Slot {
         if (!options_.force_register) {
             return outcome_of(HG_Forward(handle_, on_answer, this, &fresh_.move));
         }
-        const hg_return_t ret = HG_Bulk_create(lane_.hg_class, options_.buffers, buffers_.data(),
-                                               sizes_.data(), HG_BULK_READWRITE, &fresh_.bulk);
+        const hg_return_t ret = timed(registering_ns_, [this] {
+            return HG_Bulk_create(lane_.hg_class, options_.buffers, buffers_.data(), sizes_.data(),
+                                  HG_BULK_READWRITE, &fresh_.bulk);
+        });
         return outcome_of(ret != HG_SUCCESS ? ret : HG_Forward(handle_, on_answer, this, &fresh_));
     }
 
@@ -110,7 +117,10 @@ class BulkSlot final : public Slot {
             return outcome_of(ret);
         }
         HG_Free_output(handle_, &answer);
-        HG_Bulk_free(std::exchange(fresh_.bulk, HG_BULK_NULL));
+        if (options_.force_register) {
+            timed(deregistering_ns_,
+                  [this] { return HG_Bulk_free(std::exchange(fresh_.bulk, HG_BULK_NULL)); });
+        }
         if (answer.code != HG_SUCCESS) {
             return outcome_of(static_cast<hg_return_t>(answer.code));
         }
@@ -137,7 +147,7 @@ class BulkSlot final : public Slot {
     const HgTarget& target_;
     Pages pages_;
     std::vector<void*> buffers_;
-    std::vector<hg_size_t> sizes_;
+    std::vector<hg_size_t> sizes_;  // of what is registered
     // Freed, too, when the server refuses and this is never made.
     struct Description {
         hg_bulk_t value = HG_BULK_NULL;

@@ -54,7 +54,7 @@ struct BulkMoved {
     Digest digest;           // of what was pulled, all buffers, if it is to be looked at
 };
 
-// The same with memory that was registered for this one operation.
+// The same with memory that was registered for this one operation: the buffers of that size.
 struct BulkMoveFresh {
     BulkMove move;
     hg_bulk_t bulk = HG_BULK_NULL;

@@ -268,9 +268,11 @@ hg_return_t HgService::move(hg_handle_t handle, const BulkMove& move, hg_bulk_t 
     auto* const remote = fresh != HG_BULK_NULL ? fresh : session->remote;
     for (std::uint32_t i = 0; i < move.buffers; ++i) {
         const hg_size_t at = i * session->size;
+        // What is registered for one operation has nothing else in it.
+        const hg_size_t remote_at = fresh != HG_BULK_NULL ? i * move.size : at;
         const hg_return_t ret = HG_Bulk_transfer_id(info->context, on_moved, session,
                                                     move.push != 0 ? HG_BULK_PUSH : HG_BULK_PULL,
-                                                    info->addr, info->context_id, remote, at,
+                                                    info->addr, info->context_id, remote, remote_at,
                                                     session->local, at, move.size, HG_OP_ID_IGNORE);
         if (ret != HG_SUCCESS) {
             session->ret.store(ret);

@@ -131,7 +131,8 @@ class MoveSlot final : public Slot {
             }
         }
         if (force_register_) {
-            const na_return_t ret = local_.make(window_.at(offset_), size_);
+            const na_return_t ret =
+                timed(registering_ns_, [this] { return local_.make(window_.at(offset_), size_); });
             if (ret != NA_SUCCESS) {
                 return outcome_of(ret);
             }
@@ -157,7 +158,7 @@ class MoveSlot final : public Slot {
     }
     void over(Outcome outcome) {
         if (force_register_) {
-            local_.forget();
+            timed(deregistering_ns_, [this] { return local_.forget(), 0; });
         }
         finished(outcome);
     }

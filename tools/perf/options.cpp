@@ -359,6 +359,7 @@ Options parse(const char* tool, int argc, char** argv, const Shape& shape) {
                "the library registers the memory that it allocates: no -R with --library-memory");
     }
     if (o.operation == "args") {
+        o.force_register = false;
         without_effect.push_back(app.get_option("-w"));
         without_effect.push_back(app.get_option("-R"));
     }

@@ -103,22 +103,26 @@ void Report::title(std::uint64_t transfers) {
     }
     if (options_.format == Format::csv) {
         const char* const of = transfers == 1 ? "" : "rpc_";
-        write(
-            fmt::format("size,operations,transfers,\"{0}\",\"{1}\",median_us,median_of,{2}p50_us,"
-                        "{2}p99_us,{2}p99_9_us\n",
-                        main, time, of));
+        write(fmt::format(
+            "size,operations,transfers,\"{0}\",\"{1}\",median_us,median_of,{2}p50_us,{2}p99_us,"
+            "{2}p99_9_us{3}\n",
+            main, time, of,
+            options_.force_register ? fmt::format(",{0}register_us,{0}deregister_us", of) : ""));
         return;
     }
     if (transfers != 1) {
         write(
-            fmt::format("# Time and median are of one transfer; the percentiles of an RPC with "
-                        "its {}, from posting to the callback\n",
+            fmt::format("# Time and median are of one transfer; what is said to be of an RPC, of "
+                        "one with its {}, from posting to the callback\n",
                         transfers));
     }
     const char* const of = transfers == 1 ? "" : "RPC ";
-    write(fmt::format("# {:<10}{:>20}{:>18}{:>12}{:>11}{:>11}{:>11}\n", "Size", main, time,
-                      "median", fmt::format("{}p50", of), fmt::format("{}p99", of),
-                      fmt::format("{}p99.9", of)));
+    write(fmt::format(
+        "# {:<10}{:>20}{:>18}{:>12}{:>11}{:>11}{:>11}{}\n", "Size", main, time, "median",
+        fmt::format("{}p50", of), fmt::format("{}p99", of), fmt::format("{}p99.9", of),
+        options_.force_register
+            ? fmt::format("{:>14}{:>14}", fmt::format("{}reg.", of), fmt::format("{}dereg.", of))
+            : ""));
 }
 
 void Report::row(std::uint64_t size, const Result& result, std::uint64_t transfers) {
@@ -154,6 +158,13 @@ void Report::row(std::uint64_t size, const Result& result, std::uint64_t transfe
          {"p50_us", p50},
          {"p99_us", p99},
          {"p99_9_us", p999}});
+    // Of the operations, too.
+    const double operations = static_cast<double>(std::max<std::uint64_t>(result.operations, 1));
+    const double reg = static_cast<double>(result.registering_ns) / operations / 1e3;
+    const double dereg = static_cast<double>(result.deregistering_ns) / operations / 1e3;
+    if (options_.force_register) {
+        body_->json["rows"].back().update({{"register_us", reg}, {"deregister_us", dereg}});
+    }
     if (options_.format == Format::json) {
         return;
     }
@@ -161,13 +172,15 @@ void Report::row(std::uint64_t size, const Result& result, std::uint64_t transfe
         title(transfers);
     }
     if (options_.format == Format::csv) {
-        write(fmt::format("{},{},{},{:.3f},{:.4f},{:.4f},{},{:.4f},{:.4f},{:.4f}\n", size,
-                          result.operations, transfers, main, mean / 1e3, median / 1e3, median_of,
-                          p50, p99, p999));
+        write(fmt::format(
+            "{},{},{},{:.3f},{:.4f},{:.4f},{},{:.4f},{:.4f},{:.4f}{}\n", size, result.operations,
+            transfers, main, mean / 1e3, median / 1e3, median_of, p50, p99, p999,
+            options_.force_register ? fmt::format(",{:.4f},{:.4f}", reg, dereg) : ""));
     } else {
-        write(fmt::format("{:<12}{:>20.{}f}{:>18.3f}{:>12.3f}{:>11.3f}{:>11.3f}{:>11.3f}\n", size,
-                          main, measure_ == Measure::rate ? 0 : 2, mean / 1e3, median / 1e3, p50,
-                          p99, p999));
+        write(fmt::format(
+            "{:<12}{:>20.{}f}{:>18.3f}{:>12.3f}{:>11.3f}{:>11.3f}{:>11.3f}{}\n", size, main,
+            measure_ == Measure::rate ? 0 : 2, mean / 1e3, median / 1e3, p50, p99, p999,
+            options_.force_register ? fmt::format("{:>14.3f}{:>14.3f}", reg, dereg) : ""));
     }
 }
 

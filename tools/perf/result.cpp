@@ -11,6 +11,8 @@ void Result::merge(const Result& other) noexcept {
     operations += other.operations;
     elapsed_ns = std::max(elapsed_ns, other.elapsed_ns);
     in_flight += other.in_flight;
+    registering_ns += other.registering_ns;
+    deregistering_ns += other.deregistering_ns;
     latency.merge(other.latency);
     good = good && other.good;
     // The rates of processes that ran at the same time add up, block by block.

@@ -23,7 +23,10 @@ struct Result {
     std::uint64_t operations = 0;
     std::uint64_t elapsed_ns = 0;
     std::uint64_t in_flight = 1;  // operations at once
-    Histogram latency;            // ns, of a sample of the operations
+    // Of all operations, within their time: registering memory, and taking that back.
+    std::uint64_t registering_ns = 0;
+    std::uint64_t deregistering_ns = 0;
+    Histogram latency;  // ns, of a sample of the operations
     std::size_t blocks = 0;
     std::array<float, kMaxBlocks> block_ns{};  // per operation
     std::array<float, kMaxBlocks> block_operations{};

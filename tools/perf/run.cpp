@@ -183,6 +183,8 @@ Result Run::measure(const Limits& limits, const std::function<void(double)>& sho
             slot->done_.store(0);
             slot->limit_ = limits.loops == 0 ? UINT64_MAX : limits.loops;
             slot->latency_ = {};
+            slot->registering_ns_ = 0;
+            slot->deregistering_ns_ = 0;
             ++slots;
         }
     }
@@ -206,6 +208,8 @@ Result Run::measure(const Limits& limits, const std::function<void(double)>& sho
         for (const auto& slot : lane->slots) {
             result.operations += slot->done_.load();
             result.latency.merge(slot->latency_);
+            result.registering_ns += slot->registering_ns_;
+            result.deregistering_ns += slot->deregistering_ns_;
         }
     }
     return result;

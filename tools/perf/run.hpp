@@ -40,6 +40,18 @@ class Slot {
     // The operation has ended; one that failed ends the run.
     void finished(Outcome outcome);
 
+    // Calls `what` and adds the time that it takes to one of those below.
+    template <typename What>
+    static auto timed(std::uint64_t& total, What&& what) {
+        const std::uint64_t start = now_ns();
+        const auto answer = what();
+        total += now_ns() - start;
+        return answer;
+    }
+    // Of the operations of a run, for those that register memory (Result).
+    std::uint64_t registering_ns_ = 0;
+    std::uint64_t deregistering_ns_ = 0;
+
  private:
     friend class Run;
     void launch();

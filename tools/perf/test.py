@@ -268,6 +268,12 @@ def options_of_mercury():
     expect([int(row[0]) for row in rows(done)] == [0], "hg_rate -y 0 -z 0: that size")
     for operation in ("put", "get"):
         run("na_bw", operation, "--launch", *FEW, "-R", "-x", "2", "-w", "2", "-y", "8", "-z", "64k")
+    for tool, operation in (("na_bw", "get"), ("hg_bw", "read"), ("hg_bw", "write")):
+        done = run(tool, operation, "--launch", *FEW, "-R", "-w", "3", "-y", "4k", "-z", "64k", "--format", "json")
+        expect(all(row["register_us"] >= 0 and row["deregister_us"] >= 0 for row in json.loads(done.stdout)["rows"]),
+               f"{tool} -R: the time that registering takes")
+        done = run(tool, operation, "--launch", *FEW, "-R", "-w", "3", "-y", "4k", "-z", "4k", "--format", "csv")
+        expect(len({len(line.split(",")) for line in done.stdout.splitlines() if not line.startswith("#")}) == 1, "CSV: a title for each column")
     # Processors are not confused with what follows them.
     cpu = str(min(os.sched_getaffinity(0)))
     run("hg_bw", "--launch", "--cpus", cpu, "read", "-l", "2", "-y", "4k", "-z", "4k")
