@@ -34,7 +34,8 @@ void check_cpus(const std::vector<int>& cpus);
 // it is one.
 std::uint64_t random_id();
 
-// The addresses of a server: written whole or not at all; read as they are.
+// The addresses of a server: written whole or not at all; what is no file (a pipe, a device) is
+// written to, and a link stays one. Read as they are.
 void write_hostfile(const std::string& path, const std::vector<std::string>& addresses);
 std::vector<std::string> read_hostfile(const std::string& path);
 
