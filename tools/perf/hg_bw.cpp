@@ -16,7 +16,8 @@ namespace {
 // The memory of one handle in flight.
 class BulkSlot final : public Slot {
  public:
-    BulkSlot(const Options& options, const HgLane& lane, const HgTarget& target, std::uint64_t seed)
+    BulkSlot(const Options& options, const HgLane& lane, const HgTarget& target,
+             std::uint64_t client, std::uint64_t seed)
         : options_(options),
           lane_(lane),
           target_(target),
@@ -41,7 +42,7 @@ class BulkSlot final : public Slot {
                 std::memset(buffers_[i], 1, got);
             }
         }
-        BulkOpen wanted{options.buffers, options.max_size,
+        BulkOpen wanted{client, options.buffers, options.max_size,
                         static_cast<std::uint8_t>(options.library_memory ? 1 : 0), bulk_.value};
         Number session;
         lane.call(target, lane.rpcs->bulk_open, &wanted, &session);
@@ -165,11 +166,12 @@ class BulkClient final : public HgClient {
         need_memory({options.max_size, options.buffers, options.handles, side_.lanes().size(),
                      options.clients},
                     "buffers");
+        const std::uint64_t client = random_id();
         for (std::size_t i = 0; i < side_.lanes().size(); ++i) {
             for (unsigned x = 0; x < options.handles; ++x) {
                 side_.lane(i).slots.push_back(
                     std::make_unique<BulkSlot>(options, side_.lane(i), side_.lane(i).target(x),
-                                               first_seed(index, i * options.handles + x)));
+                                               client, first_seed(index, i * options.handles + x)));
             }
         }
     }

@@ -43,7 +43,8 @@ hg_return_t proc_status(hg_proc_t proc, void* data) {
 
 hg_return_t proc_bulk_open(hg_proc_t proc, void* data) {
     auto* o = static_cast<BulkOpen*>(data);
-    return all([&] { return hg_proc_uint32_t(proc, &o->buffers); },
+    return all([&] { return hg_proc_uint64_t(proc, &o->client); },
+               [&] { return hg_proc_uint32_t(proc, &o->buffers); },
                [&] { return hg_proc_uint64_t(proc, &o->size); },
                [&] { return hg_proc_uint8_t(proc, &o->library_memory); },
                [&] { return hg_proc_hg_bulk_t(proc, &o->bulk); });

@@ -31,6 +31,7 @@ struct Status {
 // Announces the memory of one handle. Answered with the number of the session, 0: the server
 // refuses.
 struct BulkOpen {
+    std::uint64_t client = 0;  // the process, by a number that it has for itself
     std::uint32_t buffers = 0;
     std::uint64_t size = 0;  // of each
     std::uint8_t library_memory = 0;

@@ -8,7 +8,9 @@
 import contextlib
 import json
 import os
+import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -127,6 +129,57 @@ def server_dies():
                     client.wait()
 
 
+def client_dies():
+    """A server that stays goes on when clients are killed at work."""
+    with tempfile.TemporaryDirectory() as folder:
+        hostfile = os.path.join(folder, "hosts")
+        for server, tool, *arguments in (("hg_perf_server", "hg_bw", "write"), ("hg_perf_server", "hg_bw", "read"), ("na_perf_server", "na_bw", "put")):
+            with server_of(server, hostfile, "-N") as process:
+                for _ in range(2):
+                    with subprocess.Popen([os.path.join(FOLDER, tool), *arguments, *COMMON, "-f", hostfile, "-y", "4k", "-z", "1m", "-x", "4", "-w", "2",
+                                           "-l", "1000000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
+                        while not (client.stdout.readline() or "#").startswith("#"):
+                            pass
+                        time.sleep(0.2)
+                        client.kill()
+                run(tool, *arguments, "-f", hostfile, *FEW, "-y", "4k", "-z", "64k", "-x", "4", "-w", "2")
+                process.terminate()
+                expect(process.wait(60) == 0, f"{server} ends well after clients that were killed")
+
+
+def floors():
+    """What has no other side, or no memory, ends."""
+    floor = os.path.join(FOLDER, "bench", "perf_floor")
+    if NAME != "sm" or not os.path.exists(floor):
+        return
+    for wrong in (["line", "--cpus", "0,4095"], ["vm-read", "-y", "512t", "-z", "512t"], ["tcp-lat", "-y", "64", "-z", "8"]):
+        run(os.path.join("bench", "perf_floor"), *wrong, place=[], status=1)
+    with subprocess.Popen([floor, "line", "--seconds", "1000"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        children = f"/proc/{process.pid}/task/{process.pid}/children"
+        while True:
+            with open(children, encoding="ascii") as file:
+                if child := file.read().split():
+                    break
+        time.sleep(0.1)  # at work by now, or about to be
+        os.kill(int(child[0]), signal.SIGKILL)
+        expect(process.wait(60) == 1, "perf_floor ends when its other side is gone")
+
+
+def stopped_server():
+    """A server that does not answer is named as the cause."""
+    if NAME != "sm":
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        hostfile = os.path.join(folder, "hosts")
+        with server_of("hg_perf_server", hostfile) as process:
+            process.send_signal(signal.SIGSTOP)
+            with subprocess.Popen([os.path.join(FOLDER, "hg_first"), *COMMON, "-f", hostfile, "-l", "1"], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True) as client:
+                expect("nothing has ended" in client.stderr.readline(), "hg_first says that nothing has ended")
+                process.send_signal(signal.SIGCONT)
+                expect(client.wait(60) == 0, "hg_first goes on when the server does")
+
+
 def full():
     for form in ("text", "csv", "json"):
         done = run("hg_rate", "--launch", *FEW, "-y", "8", "-z", "8", "--format", form, "-o", "/dev/full", status=1)
@@ -189,6 +242,30 @@ def separate_server():
         with server_of("hg_perf_server", hostfile):
             done = run("na_lat", "-f", hostfile, *FEW, status=1)
             expect("na_perf_server" in done.stderr, f"na_lat at a server of RPCs: {done.stderr}")
+
+
+def host_files():
+    """What is no plain file is written through."""
+    with tempfile.TemporaryDirectory() as folder:
+        target, link, pipe = (os.path.join(folder, name) for name in ("target", "link", "pipe"))
+        with open(target, "w", encoding="ascii") as file:
+            file.write("old\n")
+        os.symlink("target", link)
+        os.mkfifo(pipe)
+        for server, tool in (("hg_perf_server", "hg_rate"), ("na_perf_server", "na_lat")):
+            with server_of(server, link) as process:
+                run(tool, "-f", target, *FEW, "-z", "8")
+                expect(process.wait(60) == 0 and os.path.islink(link), "a link stays one")
+        process = subprocess.Popen([os.path.join(FOLDER, "hg_perf_server"), *COMMON, "-f", pipe], stdout=subprocess.DEVNULL)
+        try:
+            with open(pipe, encoding="ascii") as file, open(target, "w", encoding="ascii") as copy:
+                copy.write(file.read())
+            expect(stat.S_ISFIFO(os.lstat(pipe).st_mode), "a pipe stays one")
+            run("hg_rate", "-f", target, *FEW, "-z", "8")
+            expect(process.wait(60) == 0, "a server that has told its addresses to a pipe")
+        finally:
+            process.kill()
+            process.wait()
 
 
 def several_servers():
@@ -281,6 +358,6 @@ def options_of_mercury():
 
 
 skip_unless_there()
-for part in (messages, calls, bulk, spoiled, formats, full, separate_server, several_servers, ports, server_dies, refused, options_of_mercury):
+for part in (messages, calls, bulk, spoiled, formats, full, separate_server, host_files, several_servers, ports, server_dies, client_dies, floors, stopped_server, refused, options_of_mercury):
     part()
 print("all well")
