@@ -342,7 +342,7 @@ Options parse(const char* tool, int argc, char** argv, const Shape& shape) {
     if (o.self_send && (o.launch || o.clients > 1)) {
         refuse(app, "-S is for one process: no --launch, no --clients");
     }
-    if (o.port != 0 && o.port + o.classes * o.contexts - 1 > 65535) {
+    if (o.port != 0 && static_cast<unsigned>(o.port) + o.classes * o.contexts - 1 > 65535) {
         refuse(app, fmt::format("-P {}: there are no ports for {} contexts from there on", o.port,
                                 o.classes * o.contexts));
     }

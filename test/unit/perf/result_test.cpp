@@ -123,7 +123,7 @@ TEST_CASE("a block of a run has as many operations as one of a floor, or more") 
         Run run(lanes, driving);
         const auto result = std::make_unique<Result>(run.measure({100, 0}));
         CAPTURE(in_flight);
-        CHECK(result->operations == 100 * in_flight);
+        CHECK(result->operations == std::uint64_t{100} * in_flight);
         REQUIRE(result->has_blocks());
         for (std::size_t i = 0; i < result->blocks; ++i) {
             CHECK(result->block_operations[i] >= static_cast<float>(kBlockOperations));

@@ -335,6 +335,7 @@ int run(const FloorOptions& o) {
 }  // namespace
 }  // namespace perf
 
+// NOLINTNEXTLINE(bugprone-exception-escape): of the command line, when there is no memory for it
 int main(int argc, char** argv) {
     const perf::FloorOptions options = perf::parse_floor(argc, argv);
     return perf::guarded(options, [&options] { return perf::run(options); });
