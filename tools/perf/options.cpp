@@ -116,7 +116,9 @@ void add_place(CLI::App& app, Options& o, const Shape& shape) {
         ->check(CLI::IsMember({"unspec", "best_effort", "low_latency", "bulk_data",
                                "dedicated_access", "scavenger", "network_ctrl"}));
     app.add_option("-f,--hostfile", o.hostfile,
-                   "file with the server's addresses, one on each line")
+                   shape.server ? "file, pipe or device for the addresses, one on each line"
+                                : "file with the addresses of a server, or several, one on each "
+                                  "line; handles go to them in turn")
         ->capture_default_str();
     if (shape.rpc) {
         app.add_flag("-m,--memory", o.auto_sm,
@@ -305,6 +307,7 @@ Options parse(const char* tool, int argc, char** argv, const Shape& shape) {
     o.buffers = usual_buffers(shape);
     CLI::App app{shape.description, tool};
     app.get_formatter()->column_width(36);
+    app.footer("Of a number of classes, contexts, threads, handles or buffers, 0 is the default.");
     add_place(app, o, shape);
     add_way(app, o, shape);
     if (!shape.operations.empty()) {
