@@ -18,16 +18,16 @@ namespace {
 
 class ArgsSlot final : public Slot {
  public:
-    ArgsSlot(const Options& options, const HgLane& lane)
-        : options_(options), arguments_(options.max_size) {
+    ArgsSlot(const Options& options, const HgLane& lane, const HgTarget& target, std::uint64_t seed)
+        : options_(options), arguments_(options.max_size), seed_(seed) {
         if (options.echo) {
             answer_ = Pages(options.max_size);
         }
         const hg_id_t rpc = options.echo     ? lane.rpcs->echo
                             : options.verify ? lane.rpcs->digest
                                              : lane.rpcs->rate;
-        check_hg(HG_Create(lane.context, lane.target, rpc, &handle_), "cannot create a handle");
-        HG_Set_target_id(handle_, lane.target_context);
+        check_hg(HG_Create(lane.context, target.addr, rpc, &handle_), "cannot create a handle");
+        HG_Set_target_id(handle_, target.context);
         in_.data = arguments_.data();
     }
     ~ArgsSlot() override { HG_Destroy(handle_); }
@@ -89,8 +89,8 @@ class ArgsSlot final : public Slot {
     hg_handle_t handle_ = HG_HANDLE_NULL;
     Pages arguments_;
     Pages answer_;
+    std::uint64_t seed_;  // of the operation
     Bytes in_;
-    std::uint8_t seed_ = 0;
     std::uint64_t wrong_ = 0;
 };
 
@@ -158,10 +158,11 @@ class IdlePeers {
             const unsigned peers = options.idle_peers;
             options.classes = 1;
             options.contexts = 1;
+            options.handles = 1;
             options.busy = false;
             std::vector<std::unique_ptr<HgSide>> sides;
             for (unsigned i = 0; i < peers; ++i) {
-                sides.push_back(std::make_unique<HgSide>(options, false, Handlers{}, nullptr));
+                sides.push_back(std::make_unique<HgSide>(options, false, Handlers{}, nullptr, i));
                 sides.back()->connect(addresses);
                 if (i % 16 == 0) {
                     look(sides, 0);
@@ -192,7 +193,9 @@ class ArgsClient final : public HgClient {
                     "arguments");
         for (std::size_t i = 0; i < side_.lanes().size(); ++i) {
             for (unsigned x = 0; x < options.handles; ++x) {
-                side_.lane(i).slots.push_back(std::make_unique<ArgsSlot>(options, side_.lane(i)));
+                side_.lane(i).slots.push_back(
+                    std::make_unique<ArgsSlot>(options, side_.lane(i), side_.lane(i).target(x),
+                                               first_seed(index, i * options.handles + x)));
             }
         }
     }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <utility>
 
 #include "hg_args.hpp"
 #include "memory.hpp"
@@ -15,8 +16,12 @@ namespace {
 // The memory of one handle in flight.
 class BulkSlot final : public Slot {
  public:
-    BulkSlot(const Options& options, const HgLane& lane)
-        : options_(options), lane_(lane), sizes_(options.buffers, options.max_size) {
+    BulkSlot(const Options& options, const HgLane& lane, const HgTarget& target,
+             std::uint64_t client, std::uint64_t seed)
+        : options_(options),
+          lane_(lane),
+          target_(target),
+          sizes_(options.buffers, options.max_size) {
         buffers_.resize(options.buffers);
         if (!options.library_memory) {
             pages_ = Pages(options.max_size * options.buffers);
@@ -37,36 +42,46 @@ class BulkSlot final : public Slot {
                 std::memset(buffers_[i], 1, got);
             }
         }
-        BulkOpen wanted{options.buffers, options.max_size,
+        BulkOpen wanted{client, options.buffers, options.max_size,
                         static_cast<std::uint8_t>(options.library_memory ? 1 : 0), bulk_.value};
         Number session;
-        lane.call(lane.rpcs->bulk_open, &wanted, &session);
+        lane.call(target, lane.rpcs->bulk_open, &wanted, &session);
         if (session.value == 0) {
             throw Failure("the server refuses so much memory (it says why)");
+        }
+        if (options.force_register) {
+            // Each operation registers: not on top of a registration that is still there.
+            HG_Bulk_free(std::exchange(bulk_.value, HG_BULK_NULL));
         }
         fresh_.move.session = session.value;
         fresh_.move.push = options.operation == "read" ? 1 : 0;
         fresh_.move.verify = options.verify ? 1 : 0;
         fresh_.move.buffers = options.buffers;
+        fresh_.move.seed = seed;
         check_hg(
-            HG_Create(lane.context, lane.target,
+            HG_Create(lane.context, target.addr,
                       options.force_register ? lane.rpcs->bulk_move_fresh : lane.rpcs->bulk_move,
                       &handle_),
             "cannot create a handle");
-        HG_Set_target_id(handle_, lane.target_context);
+        HG_Set_target_id(handle_, target.context);
     }
     ~BulkSlot() override {
         HG_Destroy(handle_);
         HG_Bulk_free(fresh_.bulk);
     }
 
-    void resize(std::uint64_t size) { fresh_.move.size = size; }
+    void resize(std::uint64_t size) {
+        fresh_.move.size = size;
+        if (options_.force_register) {
+            sizes_.assign(sizes_.size(), size);
+        }
+    }
     std::uint64_t wrong() const noexcept { return wrong_; }
 
     // The server forgets the session, so that it lets go of our memory before we do.
     void leave() const {
         Number number{fresh_.move.session};
-        lane_.call(lane_.rpcs->bulk_close, &number, nullptr);
+        lane_.call(target_, lane_.rpcs->bulk_close, &number, nullptr);
     }
 
  private:
@@ -84,8 +99,10 @@ class BulkSlot final : public Slot {
         if (!options_.force_register) {
             return outcome_of(HG_Forward(handle_, on_answer, this, &fresh_.move));
         }
-        const hg_return_t ret = HG_Bulk_create(lane_.hg_class, options_.buffers, buffers_.data(),
-                                               sizes_.data(), HG_BULK_READWRITE, &fresh_.bulk);
+        const hg_return_t ret = timed(registering_ns_, [this] {
+            return HG_Bulk_create(lane_.hg_class, options_.buffers, buffers_.data(), sizes_.data(),
+                                  HG_BULK_READWRITE, &fresh_.bulk);
+        });
         return outcome_of(ret != HG_SUCCESS ? ret : HG_Forward(handle_, on_answer, this, &fresh_));
     }
 
@@ -101,7 +118,10 @@ class BulkSlot final : public Slot {
             return outcome_of(ret);
         }
         HG_Free_output(handle_, &answer);
-        HG_Bulk_free(std::exchange(fresh_.bulk, HG_BULK_NULL));
+        if (options_.force_register) {
+            timed(deregistering_ns_,
+                  [this] { return HG_Bulk_free(std::exchange(fresh_.bulk, HG_BULK_NULL)); });
+        }
         if (answer.code != HG_SUCCESS) {
             return outcome_of(static_cast<hg_return_t>(answer.code));
         }
@@ -119,15 +139,16 @@ class BulkSlot final : public Slot {
         }
         return ours == answer.digest ? nullptr : "the server read other bytes than are there";
     }
-    std::uint8_t seed_of(std::size_t buffer) const noexcept {
-        return static_cast<std::uint8_t>(fresh_.move.seed + buffer);
+    std::uint64_t seed_of(std::size_t buffer) const noexcept {
+        return buffer_seed(fresh_.move.seed, buffer);
     }
 
     const Options& options_;
     const HgLane& lane_;
+    const HgTarget& target_;
     Pages pages_;
     std::vector<void*> buffers_;
-    std::vector<hg_size_t> sizes_;
+    std::vector<hg_size_t> sizes_;  // of what is registered
     // Freed, too, when the server refuses and this is never made.
     struct Description {
         hg_bulk_t value = HG_BULK_NULL;
@@ -145,9 +166,12 @@ class BulkClient final : public HgClient {
         need_memory({options.max_size, options.buffers, options.handles, side_.lanes().size(),
                      options.clients},
                     "buffers");
+        const std::uint64_t client = random_id();
         for (std::size_t i = 0; i < side_.lanes().size(); ++i) {
             for (unsigned x = 0; x < options.handles; ++x) {
-                side_.lane(i).slots.push_back(std::make_unique<BulkSlot>(options, side_.lane(i)));
+                side_.lane(i).slots.push_back(
+                    std::make_unique<BulkSlot>(options, side_.lane(i), side_.lane(i).target(x),
+                                               client, first_seed(index, i * options.handles + x)));
             }
         }
     }

@@ -36,13 +36,15 @@ hg_return_t proc_bytes(hg_proc_t proc, void* data) {
 hg_return_t proc_status(hg_proc_t proc, void* data) {
     auto* s = static_cast<Status*>(data);
     return all([&] { return hg_proc_uint32_t(proc, &s->contexts); },
+               [&] { return hg_proc_uint64_t(proc, &s->server); },
                [&] { return hg_proc_uint64_t(proc, &s->bad); },
                [&] { return hg_proc_uint64_t(proc, &s->cpu_ns); });
 }
 
 hg_return_t proc_bulk_open(hg_proc_t proc, void* data) {
     auto* o = static_cast<BulkOpen*>(data);
-    return all([&] { return hg_proc_uint32_t(proc, &o->buffers); },
+    return all([&] { return hg_proc_uint64_t(proc, &o->client); },
+               [&] { return hg_proc_uint32_t(proc, &o->buffers); },
                [&] { return hg_proc_uint64_t(proc, &o->size); },
                [&] { return hg_proc_uint8_t(proc, &o->library_memory); },
                [&] { return hg_proc_hg_bulk_t(proc, &o->bulk); });
@@ -55,7 +57,7 @@ hg_return_t proc_bulk_move(hg_proc_t proc, void* data) {
                [&] { return hg_proc_uint32_t(proc, &m->buffers); },
                [&] { return hg_proc_uint8_t(proc, &m->push); },
                [&] { return hg_proc_uint8_t(proc, &m->verify); },
-               [&] { return hg_proc_uint8_t(proc, &m->seed); });
+               [&] { return hg_proc_uint64_t(proc, &m->seed); });
 }
 
 hg_return_t proc_bulk_move_fresh(hg_proc_t proc, void* data) {

@@ -23,6 +23,7 @@ struct Bytes {
 // What a server says about itself.
 struct Status {
     std::uint32_t contexts = 0;
+    std::uint64_t server = 0;  // its number, whichever class was asked
     std::uint64_t bad = 0;     // requests that it could not read
     std::uint64_t cpu_ns = 0;  // processor time so far
 };
@@ -30,6 +31,7 @@ struct Status {
 // Announces the memory of one handle. Answered with the number of the session, 0: the server
 // refuses.
 struct BulkOpen {
+    std::uint64_t client = 0;  // the process, by a number that it has for itself
     std::uint32_t buffers = 0;
     std::uint64_t size = 0;  // of each
     std::uint8_t library_memory = 0;
@@ -44,7 +46,7 @@ struct BulkMove {
     std::uint8_t push = 0;  // the server writes the client's memory
     // What was moved is looked at: the server writes that pattern, or answers what it read.
     std::uint8_t verify = 0;
-    std::uint8_t seed = 0;
+    std::uint64_t seed = 0;  // of the operation
 };
 
 // How that ended.
@@ -53,7 +55,7 @@ struct BulkMoved {
     Digest digest;           // of what was pulled, all buffers, if it is to be looked at
 };
 
-// The same with memory that was registered for this one operation.
+// The same with memory that was registered for this one operation: the buffers of that size.
 struct BulkMoveFresh {
     BulkMove move;
     hg_bulk_t bulk = HG_BULK_NULL;

@@ -3,6 +3,10 @@
 //
 // Threads: handlers run on whichever thread drives their context. A session is used by one
 // operation at a time.
+//
+// A session is the memory of one of a client's handles, and ours for it. It ends when the client
+// says so; when what is sent to the client, or moved, finds nobody there; and, where the memory is
+// needed for another client or clients have much, when it has not been used for a minute.
 #pragma once
 
 #include <mercury.h>
@@ -19,7 +23,7 @@ namespace perf {
 
 class HgService {
  public:
-    explicit HgService(const Options& options) : options_(options) {}
+    explicit HgService(const Options& options);
     HgService(const HgService&) = delete;
     HgService& operator=(const HgService&) = delete;
     ~HgService();
@@ -34,6 +38,7 @@ class HgService {
     void clear();
 
  private:
+    struct Memory;
     struct Session;
     static constexpr std::size_t kMaxSessions = 65536;
 
@@ -51,16 +56,30 @@ class HgService {
 
     bool read(hg_handle_t handle, Bytes& bytes);
     std::uint64_t open(hg_class_t* hg_class, const BulkOpen& wanted);
-    std::unique_ptr<Session> make_session(hg_class_t* hg_class, const BulkOpen& wanted);
+    static std::unique_ptr<Memory> make_memory(hg_class_t* hg_class, const BulkOpen& wanted);
+    // The session of that number, which nobody else uses then; nullptr: there is none, or it is
+    // used.
+    Session* take(std::uint64_t number);
+    std::uint64_t held();  // bytes of all sessions
+    // The memory of sessions that are not in use goes, of those that `which` says yes to.
+    template <typename Which>
+    void forget(Which&& which);
     hg_return_t move(hg_handle_t handle, const BulkMove& move, hg_bulk_t fresh);
+    void begin(Session& session, hg_handle_t handle, const BulkMove& move, hg_bulk_t fresh);
     void finish(Session& session);
+    static hg_return_t on_responded(const hg_cb_info* info);
+    void gone(std::uint64_t client);
 
     const Options& options_;
+    const std::uint64_t id_;
     std::atomic<std::uint64_t> bad_{0};
     std::atomic<bool> stopped_{false};
-    std::mutex mutex_;  // of changes to sessions_; the data path only reads
+    // Of changes to sessions_ and their memory; the data path only reads, having taken a session.
+    std::mutex mutex_;
+    // Those that have been made stay until the end, and are used again.
     std::array<std::atomic<Session*>, kMaxSessions> sessions_{};
-    std::size_t next_ = 1;
+    std::size_t made_ = 1;
+    std::uint64_t opened_ = 0;
 };
 
 }  // namespace perf

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
+
+#include "targets.hpp"
 
 namespace perf {
 namespace {
@@ -62,10 +65,10 @@ bool HgLane::turn(unsigned timeout_ms) {
     return n > 0;
 }
 
-void HgLane::call(hg_id_t id, void* in, void* out) const {
+void HgLane::call(const HgTarget& to, hg_id_t id, void* in, void* out) const {
     hg_handle_t handle = HG_HANDLE_NULL;
-    check_hg(HG_Create(context, target, id, &handle), "cannot create a handle");
-    HG_Set_target_id(handle, target_context);
+    check_hg(HG_Create(context, to.addr, id, &handle), "cannot create a handle");
+    HG_Set_target_id(handle, to.context);
     Pending pending;
     pending.out = out;
     hg_return_t ret = HG_Forward(handle, on_answer, &pending, in);
@@ -89,7 +92,7 @@ void HgLane::call(hg_id_t id, void* in, void* out) const {
 }
 
 HgSide::HgSide(const Options& o, bool server, const Handlers& handlers, void* data, unsigned rank)
-    : contexts_(o.contexts) {
+    : options_(o), rank_(rank) {
     hg_init_info info = HG_INIT_INFO_INITIALIZER;
     std::string key = o.key;
     if (o.key_per_rank) {
@@ -108,13 +111,16 @@ HgSide::HgSide(const Options& o, bool server, const Handlers& handlers, void* da
                                     : o.threads <= lanes ? NA_THREAD_MODE_SINGLE_CTX
                                                          : 0;
     info.auto_sm = o.auto_sm ? 1 : 0;
+    // A description of memory is sent once, and the contents change after that: the contents of a
+    // small one would go with it, and no transfer would move anything.
+    info.no_bulk_eager = 1;
     info.no_multi_recv = o.no_multi_recv ? 1 : 0;
     info.multi_recv_op_max = o.multi_recv_ops;
     info.request_post_init = o.post_init;
     info.traffic_class = traffic_classes().at(o.traffic_class);
-    const std::string text = o.info_string(server);
     try {
         for (unsigned c = 0; c < o.classes; ++c) {
+            const std::string text = o.info_string(server, c);
             auto& open = *classes_.emplace_back(std::make_unique<OpenClass>());
             open.hg_class = HG_Init_opt2(text.c_str(), listen ? 1 : 0, HG_VERSION(2, 4), &info);
             if (open.hg_class == nullptr) {
@@ -153,8 +159,8 @@ void HgSide::release() noexcept {
     for (const auto& lane : lanes_) {
         auto& hg = static_cast<HgLane&>(*lane);
         hg.slots.clear();
-        if (hg.target != HG_ADDR_NULL) {
-            HG_Addr_free(hg.hg_class, hg.target);
+        for (const HgTarget& target : hg.targets) {
+            HG_Addr_free(hg.hg_class, target.addr);
         }
         HG_Context_destroy(hg.context);
     }
@@ -171,8 +177,9 @@ void HgSide::close() {
     for (const auto& lane : lanes_) {
         auto& hg = static_cast<HgLane&>(*lane);
         hg.slots.clear();
-        check_hg(HG_Addr_free(hg.hg_class, std::exchange(hg.target, HG_ADDR_NULL)),
-                 "cannot free an address");
+        for (const HgTarget& target : std::exchange(hg.targets, {})) {
+            check_hg(HG_Addr_free(hg.hg_class, target.addr), "cannot free an address");
+        }
         check_hg(HG_Context_destroy(hg.context), "cannot destroy a context");
     }
     lanes_.clear();
@@ -199,39 +206,77 @@ std::vector<std::string> HgSide::addresses() const {
 }
 
 void HgSide::connect(const std::vector<std::string>& addresses) {
+    addresses_ = addresses;
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
         HgLane& hg = lane(i);
+        const auto number = static_cast<unsigned>(i / options_.contexts);
         if (addresses.empty()) {
-            check_hg(HG_Addr_self(hg.hg_class, &hg.target), "no address of one's own");
-            hg.target_context = static_cast<std::uint8_t>(i % contexts_);  // whom it drives itself
-        } else {
-            const std::string& name = addresses[i / contexts_ % addresses.size()];
-            check_hg(HG_Addr_lookup2(hg.hg_class, name.c_str(), &hg.target),
-                     name + " is no address");
+            HgTarget& self = hg.targets.emplace_back();
+            check_hg(HG_Addr_self(hg.hg_class, &self.addr), "no address of one's own");
+            self.context = static_cast<std::uint8_t>(i % options_.contexts);  // it drives itself
+            continue;
+        }
+        for (const std::size_t at : targets_of(options_, rank_, number, addresses.size())) {
+            check_hg(HG_Addr_lookup2(hg.hg_class, addresses[at].c_str(),
+                                     &hg.targets.emplace_back().addr),
+                     addresses[at] + " is no address");
         }
     }
     std::size_t i = 0;
     for (const auto& each : lanes_) {
         auto& hg = static_cast<HgLane&>(*each);
-        Status status;
-        hg.call(hg.rpcs->status, nullptr, &status);
-        hg.target_context =
-            static_cast<std::uint8_t>(i++ % contexts_ % std::max(status.contexts, 1U));
+        const std::size_t own = i++ % options_.contexts;
+        for (HgTarget& target : hg.targets) {
+            Status status;
+            hg.call(target, hg.rpcs->status, nullptr, &status);
+            target.context = static_cast<std::uint8_t>(own % std::max(status.contexts, 1U));
+            target.server = status.server;
+        }
     }
 }
 
 std::vector<Status> HgSide::status() const {
     std::vector<Status> all;
-    for (std::size_t i = 0; i < lanes_.size(); i += contexts_) {
-        const HgLane& hg = lane(i);
-        hg.call(hg.rpcs->status, nullptr, &all.emplace_back());
+    std::set<std::uint64_t> asked;
+    for (const auto& each : lanes_) {
+        const auto& hg = static_cast<const HgLane&>(*each);
+        for (const HgTarget& target : hg.targets) {
+            if (asked.insert(target.server).second) {
+                hg.call(target, hg.rpcs->status, nullptr, &all.emplace_back());
+            }
+        }
     }
     return all;
 }
 
 void HgSide::shut_down() const {
-    // One is enough: the classes of a server end together.
-    lane(0).call(lane(0).rpcs->done, nullptr, nullptr);
+    const HgLane& hg = lane(0);
+    // The classes of a server end together: it is told once. Before the first is, all are known.
+    std::map<std::uint64_t, HgTarget> servers;
+    const auto forget = [&hg, &servers] {
+        for (const auto& [server, target] : servers) {
+            HG_Addr_free(hg.hg_class, target.addr);
+        }
+    };
+    try {
+        for (const std::string& address : addresses_) {
+            HgTarget target;
+            check_hg(HG_Addr_lookup2(hg.hg_class, address.c_str(), &target.addr),
+                     address + " is no address");
+            Status status;
+            hg.call(target, hg.rpcs->status, nullptr, &status);
+            if (!servers.emplace(status.server, target).second) {
+                HG_Addr_free(hg.hg_class, target.addr);
+            }
+        }
+        for (const auto& [server, target] : servers) {
+            hg.call(target, hg.rpcs->done, nullptr, nullptr);
+        }
+    } catch (...) {
+        forget();
+        throw;
+    }
+    forget();
 }
 
 HgClient::HgClient(const Options& options, const std::vector<std::string>& addresses,

@@ -22,6 +22,13 @@ inline Outcome outcome_of(hg_return_t code) noexcept {
 // Throws Failure with what the library says, unless `code` is HG_SUCCESS.
 void check_hg(hg_return_t code, const std::string& what);
 
+// Where calls go.
+struct HgTarget {
+    hg_addr_t addr = HG_ADDR_NULL;
+    std::uint8_t context = 0;
+    std::uint64_t server = 0;  // who is there (Status::server)
+};
+
 // A context that a thread drives, and where its calls go.
 class HgLane final : public Lane {
  public:
@@ -30,13 +37,14 @@ class HgLane final : public Lane {
     int descriptor() const override { return HG_Event_get_wait_fd(context); }
 
     // Forwards and drives until the answer is there, or throws Failure.
-    void call(hg_id_t id, void* in, void* out) const;
+    void call(const HgTarget& target, hg_id_t id, void* in, void* out) const;
+    // Of the context's handle of that number.
+    const HgTarget& target(std::size_t handle) const { return targets[handle % targets.size()]; }
 
     hg_class_t* hg_class = nullptr;
     hg_context_t* context = nullptr;
     const Rpcs* rpcs = nullptr;
-    hg_addr_t target = HG_ADDR_NULL;
-    std::uint8_t target_context = 0;
+    std::vector<HgTarget> targets;  // of the handles, in turn
 };
 
 class HgSide {
@@ -48,16 +56,17 @@ class HgSide {
     HgSide& operator=(const HgSide&) = delete;
     ~HgSide();
 
-    // Each context's calls go to the context of the same number of the server's class of the same
-    // number, modulo how many there are. Without addresses: to itself.
+    // The calls of the handles of each context go to the addresses in turn (targets.hpp), and there
+    // to the context of the same number, modulo how many there are. Without addresses: to itself.
     void connect(const std::vector<std::string>& addresses);
 
     std::vector<std::string> addresses() const;  // one per class
     const Lanes& lanes() const noexcept { return lanes_; }
     HgLane& lane(std::size_t i) const { return static_cast<HgLane&>(*lanes_[i]); }
     const std::vector<std::string>& notes() const noexcept { return notes_; }
-    // Asks each server once, by the first lane that leads there. Throws Failure.
+    // Asks each server that calls go to once, by the first lane that leads there. Throws Failure.
     std::vector<Status> status() const;
+    // Tells each server at the addresses to end, whether calls went there or not.
     void shut_down() const;
     // Throws Failure: something is in use that should not be.
     void close();
@@ -69,7 +78,9 @@ class HgSide {
     };
     void release() noexcept;
 
-    unsigned contexts_;
+    const Options& options_;
+    unsigned rank_;
+    std::vector<std::string> addresses_;
     std::vector<std::unique_ptr<OpenClass>> classes_;
     Lanes lanes_;
     std::vector<std::string> notes_;

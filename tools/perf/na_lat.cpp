@@ -2,6 +2,9 @@
 // na_lat: a message to the server and one back; half of that is what it takes.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
+
 #include "na_side.hpp"
 #include "pattern.hpp"
 
@@ -10,13 +13,15 @@ namespace {
 
 class BounceSlot final : public Slot {
  public:
-    BounceSlot(const Options& options, const NaLane& lane, unsigned number)
+    BounceSlot(const Options& options, const NaLane& lane, unsigned number, std::uint64_t seed)
         : options_(options),
           lane_(lane),
+          target_(lane.target(number)),
           tag_(NaTag::of(options.verify ? NaRequest::bounce_bytes : NaRequest::bounce, lane.id,
                          number)),
           out_(lane.na_class, NaBuffer::Lane::unexpected, NA_SEND),
-          in_(lane.na_class, NaBuffer::Lane::expected, NA_RECV) {}
+          in_(lane.na_class, NaBuffer::Lane::expected, NA_RECV),
+          seed_(seed) {}
 
     void resize(std::uint64_t size) {
         size_ = size;
@@ -29,22 +34,24 @@ class BounceSlot final : public Slot {
         if (options_.verify) {
             fill_pattern(out_.payload(), size_, ++seed_);
         }
-        pending_ = 2;
-        outcome_ = outcome_of(NA_Msg_recv_expected(
+        pending_.store(2);
+        outcome_.store(nullptr);
+        const na_return_t posted = NA_Msg_recv_expected(
             lane_.na_class, lane_.context, on_received, this, in_.data, in_.size, in_.plugin_data,
-            lane_.target, lane_.target_context, tag_, in_.op));
-        if (outcome_ != nullptr) {
-            return outcome_;
+            target_.addr, target_.context, tag_, in_.op);
+        if (posted != NA_SUCCESS) {
+            return outcome_of(posted);
         }
-        outcome_ = outcome_of(NA_Msg_send_unexpected(
+        const na_return_t sent = NA_Msg_send_unexpected(
             lane_.na_class, lane_.context, on_sent, this, out_.data, out_.header + size_,
-            out_.plugin_data, lane_.target, lane_.target_context, tag_, out_.op));
-        if (outcome_ != nullptr) {
-            // The receive ends the operation.
-            pending_ = 1;
-            return outcome_of(NA_Cancel(lane_.na_class, lane_.context, in_.op));
+            out_.plugin_data, target_.addr, target_.context, tag_, out_.op);
+        if (sent == NA_SUCCESS) {
+            return nullptr;  // both may be over already, and the next operation under way
         }
-        return nullptr;
+        // The receive ends the operation, unless another thread has seen it end before.
+        note(outcome_of(sent));
+        NA_Cancel(lane_.na_class, lane_.context, in_.op);
+        return pending_.fetch_sub(1) == 1 ? outcome_.load() : nullptr;
     }
 
     static void on_sent(const na_cb_info* info) {
@@ -63,23 +70,31 @@ class BounceSlot final : public Slot {
         }
         slot->one_over(outcome_of(info->ret));
     }
-    // What failed first is the cause; the other half is canceled then.
+    // What failed first is the cause; the other half is canceled then. Where several threads drive
+    // the context both halves may end at once.
+    void note(Outcome outcome) {
+        Outcome none = nullptr;
+        if (outcome != nullptr) {
+            outcome_.compare_exchange_strong(none, outcome);
+        }
+    }
     void one_over(Outcome outcome) {
-        outcome_ = outcome_ != nullptr ? outcome_ : outcome;
-        if (--pending_ == 0) {
-            finished(outcome_);
+        note(outcome);
+        if (pending_.fetch_sub(1) == 1) {
+            finished(outcome_.load());
         }
     }
 
     const Options& options_;
     const NaLane& lane_;
+    const NaTarget& target_;
     na_tag_t tag_;
     NaBuffer out_;
     NaBuffer in_;
     std::size_t size_ = 0;
-    unsigned pending_ = 0;
-    Outcome outcome_ = nullptr;
-    std::uint8_t seed_ = 0;
+    std::atomic<unsigned> pending_{0};
+    std::atomic<Outcome> outcome_{nullptr};
+    std::uint64_t seed_;  // of the operation
     std::uint64_t wrong_ = 0;
 };
 
@@ -89,8 +104,8 @@ class LatencyClient final : public NaClient {
         : NaClient(options, addresses, index) {
         for (std::size_t i = 0; i < side_.lanes().size(); ++i) {
             for (unsigned x = 0; x < options.handles; ++x) {
-                side_.lane(i).slots.push_back(
-                    std::make_unique<BounceSlot>(options, side_.lane(i), x));
+                side_.lane(i).slots.push_back(std::make_unique<BounceSlot>(
+                    options, side_.lane(i), x, first_seed(index, i * options.handles + x)));
             }
         }
     }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -22,10 +23,11 @@ class NaService::Memories {
         auto memory = std::make_unique<Memory>();
         memory->na_class = na_class;
         std::string handle;
+        const std::uint64_t session = last_.fetch_add(1) + 1;
         try {
             need_memory({wanted.bytes}, "a client's buffers");
             memory->pages = Pages(wanted.bytes);
-            fill_pattern(memory->pages.data(), wanted.bytes, 0);
+            fill_pattern(memory->pages.data(), wanted.bytes, session);
             check_na(NA_Mem_handle_create(na_class, memory->pages.data(), wanted.bytes,
                                           NA_MEM_READWRITE, &memory->handle),
                      "cannot describe memory for a client");
@@ -40,7 +42,7 @@ class NaService::Memories {
             return bytes_of(opened, {});
         }
         const std::lock_guard lock(mutex_);
-        opened.session = ++last_;
+        opened.session = session;
         opened.handle_bytes = handle.size();
         memories_.emplace(opened.session, std::move(memory));
         return bytes_of(opened, handle);
@@ -68,7 +70,7 @@ class NaService::Memories {
     }
 
     std::mutex mutex_;
-    std::uint64_t last_ = 0;
+    std::atomic<std::uint64_t> last_{0};
     std::map<std::uint64_t, std::unique_ptr<Memory>> memories_;
 };
 
@@ -81,21 +83,26 @@ class NaService::Receiver {
           in_(lane.na_class, NaBuffer::Lane::unexpected, NA_RECV),
           out_(lane.na_class, NaBuffer::Lane::expected, NA_SEND) {}
 
+    // What is said of the operations is said before they are posted: where several threads drive a
+    // context, the callback of one may be over before its post has returned.
     void post() {
-        posted_ = NA_Msg_recv_unexpected(lane_.na_class, lane_.context, on_request, this, in_.data,
-                                         in_.size, in_.plugin_data, in_.op) == NA_SUCCESS;
+        posted_.store(true);
+        if (NA_Msg_recv_unexpected(lane_.na_class, lane_.context, on_request, this, in_.data,
+                                   in_.size, in_.plugin_data, in_.op) != NA_SUCCESS) {
+            posted_.store(false);
+        }
     }
     void cancel() {
-        if (posted_) {
+        if (posted_.load()) {
             NA_Cancel(lane_.na_class, lane_.context, in_.op);
         }
     }
-    bool idle() const noexcept { return !posted_ && !answering_; }
+    bool idle() const noexcept { return !posted_.load() && !answering_.load(); }
 
  private:
     static void on_request(const na_cb_info* info) {
         auto* receiver = static_cast<Receiver*>(info->arg);
-        receiver->posted_ = false;
+        receiver->posted_.store(false);
         if (info->ret != NA_SUCCESS) {
             if (info->ret != NA_CANCELED) {
                 receiver->post();
@@ -103,23 +110,27 @@ class NaService::Receiver {
             return;
         }
         const auto& got = info->info.recv_unexpected;
-        receiver->answer(got);
+        const bool answered = receiver->answer(got);
         NA_Addr_free(receiver->lane_.na_class, got.source);
-        if (!receiver->answering_ && !receiver->service_.stopped_.load()) {
+        // With an answer under way on_answered posts, perhaps has done so on another thread.
+        if (!answered && !receiver->service_.stopped_.load()) {
             receiver->post();
         }
     }
 
-    void answer(const na_cb_info_recv_unexpected& got) {
+    // true: on_answered follows.
+    bool answer(const na_cb_info_recv_unexpected& got) {
         const std::size_t size =
             got.actual_buf_size < in_.header ? 0 : got.actual_buf_size - in_.header;
         std::size_t answer_size = 0;
         std::string text;
         stops_ = false;
         switch (NaTag::request(got.tag)) {
-            case NaRequest::contexts: {
-                const std::uint32_t contexts = service_.options_.contexts;
-                text.assign(reinterpret_cast<const char*>(&contexts), sizeof contexts);
+            case NaRequest::hello: {
+                NaHello hello;
+                hello.server = service_.id_;
+                hello.contexts = service_.options_.contexts;
+                text.assign(reinterpret_cast<const char*>(&hello), sizeof hello);
                 break;
             }
             case NaRequest::bounce:
@@ -145,21 +156,26 @@ class NaService::Receiver {
                 stops_ = !service_.options_.no_shutdown;
                 break;
             default:
-                return;
+                return false;
         }
         if (!text.empty()) {
             answer_size = std::min(text.size(), out_.room());
             std::memcpy(out_.payload(), text.data(), answer_size);
         }
-        answering_ =
+        answering_.store(true);
+        const bool sent =
             NA_Msg_send_expected(lane_.na_class, lane_.context, on_answered, this, out_.data,
                                  out_.header + answer_size, out_.plugin_data, got.source,
                                  NaTag::context(got.tag), got.tag, out_.op) == NA_SUCCESS;
+        if (!sent) {
+            answering_.store(false);
+        }
+        return sent;
     }
 
     static void on_answered(const na_cb_info* info) {
         auto* receiver = static_cast<Receiver*>(info->arg);
-        receiver->answering_ = false;
+        receiver->answering_.store(false);
         if (receiver->stops_) {
             receiver->service_.stop();
         }
@@ -172,13 +188,13 @@ class NaService::Receiver {
     NaService& service_;
     NaBuffer in_;
     NaBuffer out_;
-    bool posted_ = false;
-    bool answering_ = false;
-    bool stops_ = false;
+    std::atomic<bool> posted_{false};
+    std::atomic<bool> answering_{false};
+    bool stops_ = false;  // said before the answer is sent, looked at when it has been
 };
 
 NaService::NaService(const Options& options, const Lanes& lanes)
-    : options_(options), lanes_(lanes), memories_(std::make_unique<Memories>()) {
+    : options_(options), id_(random_id()), lanes_(lanes), memories_(std::make_unique<Memories>()) {
     for (const auto& lane : lanes) {
         for (unsigned n = 0; n < (options.post_init != 0 ? options.post_init : 64); ++n) {
             receivers_.push_back(std::make_unique<Receiver>(static_cast<NaLane&>(*lane), *this));

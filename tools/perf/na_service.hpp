@@ -31,6 +31,7 @@ class NaService {
     class Receiver;
 
     const Options& options_;
+    const std::uint64_t id_;
     const Lanes& lanes_;
     std::atomic<bool> stopped_{false};
     std::unique_ptr<Memories> memories_;

@@ -6,13 +6,17 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 #include "na_service.hpp"
+#include "targets.hpp"
 
 namespace perf {
 namespace {
 
 constexpr std::uint64_t kAskTimeoutNs = 20'000'000'000ULL;
+constexpr const char* kTooSmall =
+    "the transport's messages are too small for this tool; -Z makes them larger";
 
 struct Ended {
     bool done = false;
@@ -74,11 +78,12 @@ bool NaLane::turn(unsigned timeout_ms) {
     return n > 0;
 }
 
-std::string NaLane::ask(NaRequest request, const void* bytes, std::size_t size) {
+std::string NaLane::ask(const NaTarget& to, NaRequest request, const void* bytes,
+                        std::size_t size) {
     NaBuffer out(na_class, NaBuffer::Lane::unexpected, NA_SEND);
     NaBuffer in(na_class, NaBuffer::Lane::expected, NA_RECV);
     if (size > out.room()) {
-        throw Failure("the transport's messages are too small for this tool; -Z makes them larger");
+        throw Failure(kTooSmall);
     }
     if (size > 0) {
         std::memcpy(out.payload(), bytes, size);
@@ -87,10 +92,10 @@ std::string NaLane::ask(NaRequest request, const void* bytes, std::size_t size) 
     Ended received;
     Ended sent;
     check_na(NA_Msg_recv_expected(na_class, context, on_end, &received, in.data, in.size,
-                                  in.plugin_data, target, target_context, tag, in.op),
+                                  in.plugin_data, to.addr, to.context, tag, in.op),
              "cannot receive");
     sent.ret = NA_Msg_send_unexpected(na_class, context, on_end, &sent, out.data, out.header + size,
-                                      out.plugin_data, target, target_context, tag, out.op);
+                                      out.plugin_data, to.addr, to.context, tag, out.op);
     sent.done = sent.ret != NA_SUCCESS;
     const std::uint64_t deadline = now_ns() + kAskTimeoutNs;
     bool cancelled = false;
@@ -103,11 +108,30 @@ std::string NaLane::ask(NaRequest request, const void* bytes, std::size_t size) 
         turn(100);
     }
     check_na(sent.ret, "cannot send to the server");
-    check_na(received.ret, "the server did not answer");
+    check_na(received.ret, "the server did not answer (is it a na_perf_server?)");
     return {in.payload(), received.bytes < in.header ? 0 : received.bytes - in.header};
 }
 
-NaSide::NaSide(const Options& o, bool server, unsigned rank) : contexts_(o.contexts) {
+NaTarget NaLane::greet(const std::string& address) {
+    if (NA_Msg_get_max_expected_size(na_class) <
+        NA_Msg_get_expected_header_size(na_class) + sizeof(NaHello)) {
+        throw Failure(kTooSmall);
+    }
+    NaTarget target;
+    check_na(NA_Addr_lookup(na_class, address.c_str(), &target.addr), address + " is no address");
+    const std::string answer = ask(target, NaRequest::hello, nullptr, 0);
+    NaHello hello;
+    std::memcpy(&hello, answer.data(), std::min(answer.size(), sizeof hello));
+    if (answer.size() != sizeof hello || hello.magic != NaHello::kMagic) {
+        throw Failure("who answers at " + address +
+                      " is no na_perf_server, or one of another version");
+    }
+    target.context = static_cast<std::uint8_t>(id % std::max<std::uint64_t>(hello.contexts, 1));
+    target.server = hello.server;
+    return target;
+}
+
+NaSide::NaSide(const Options& o, bool server, unsigned rank) : options_(o), rank_(rank) {
     static const char* const names[] = {"unspec",      "best_effort",      "low_latency",
                                         "bulk_data",   "dedicated_access", "scavenger",
                                         "network_ctrl"};
@@ -130,8 +154,8 @@ NaSide::NaSide(const Options& o, bool server, unsigned rank) : contexts_(o.conte
     info.traffic_class = name == std::end(names)
                              ? NA_TC_UNSPEC
                              : static_cast<na_traffic_class>(name - std::begin(names));
-    const std::string text = o.info_string(server);
     for (unsigned c = 0; c < o.classes; ++c) {
+        const std::string text = o.info_string(server, c);
         na_class_t* na_class =
             NA_Initialize_opt2(text.c_str(), server || o.self_send, NA_VERSION(5, 0), &info);
         if (na_class == nullptr) {
@@ -156,19 +180,35 @@ NaSide::NaSide(const Options& o, bool server, unsigned rank) : contexts_(o.conte
 NaSide::~NaSide() = default;
 
 void NaSide::connect(const std::vector<std::string>& addresses) {
+    addresses_ = addresses;
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
         NaLane& na = lane(i);
+        const auto number = static_cast<unsigned>(i / options_.contexts);
         if (addresses.empty()) {
-            check_na(NA_Addr_self(na.na_class, &na.target), "no address of one's own");
-            na.target_context = na.id;
+            NaTarget& self = na.targets.emplace_back();
+            check_na(NA_Addr_self(na.na_class, &self.addr), "no address of one's own");
+            self.context = na.id;
             continue;
         }
-        const std::string& name = addresses[i / contexts_ % addresses.size()];
-        check_na(NA_Addr_lookup(na.na_class, name.c_str(), &na.target), name + " is no address");
-        const std::string answer = na.ask(NaRequest::contexts, nullptr, 0);
-        std::uint32_t contexts = 0;
-        std::memcpy(&contexts, answer.data(), std::min(answer.size(), sizeof contexts));
-        na.target_context = static_cast<std::uint8_t>(na.id % std::max(contexts, 1U));
+        for (const std::size_t at : targets_of(options_, rank_, number, addresses.size())) {
+            na.targets.push_back(na.greet(addresses[at]));
+        }
+    }
+}
+
+void NaSide::shut_down() {
+    NaLane& na = lane(0);
+    // The classes of a server end together: it is told once. Before the first is, all are known.
+    std::map<std::uint64_t, NaTarget> servers;
+    for (const std::string& address : addresses_) {
+        const NaTarget target = na.greet(address);
+        if (!servers.emplace(target.server, target).second) {
+            NA_Addr_free(na.na_class, target.addr);
+        }
+    }
+    for (const auto& [server, target] : servers) {
+        na.ask(target, NaRequest::done, nullptr, 0);
+        NA_Addr_free(na.na_class, target.addr);
     }
 }
 
@@ -192,7 +232,9 @@ void NaSide::close() {
     for (const auto& each : lanes_) {
         auto& na = static_cast<NaLane&>(*each);
         na.slots.clear();
-        NA_Addr_free(na.na_class, std::exchange(na.target, nullptr));
+        for (const NaTarget& target : std::exchange(na.targets, {})) {
+            NA_Addr_free(na.na_class, target.addr);
+        }
         check_na(NA_Context_destroy(na.na_class, na.context), "cannot destroy a context");
     }
     lanes_.clear();
@@ -217,7 +259,7 @@ NaClient::~NaClient() {
 
 void NaClient::shut_down() {
     if (!self_) {
-        side_.lane(0).ask(NaRequest::done, nullptr, 0);
+        side_.shut_down();
     }
 }
 

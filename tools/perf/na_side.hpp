@@ -29,7 +29,7 @@ inline Outcome outcome_of(na_return_t code) noexcept {
 void check_na(na_return_t code, const std::string& what);
 
 enum class NaRequest : std::uint32_t {
-    contexts,      // how many contexts the server has
+    hello,         // who the server is
     bounce,        // the same number of bytes back
     bounce_bytes,  // the same bytes back
     open,          // memory to put to and get from
@@ -51,11 +51,18 @@ struct NaTag {
     }
 };
 
+struct NaHello {
+    // Others answer anything, or nothing: a server of RPCs takes any message for one of its own.
+    static constexpr std::uint64_t kMagic = 0x31726570616e6e63;
+    std::uint64_t magic = kMagic;
+    std::uint64_t server = 0;  // its number, whichever class was asked
+    std::uint64_t contexts = 0;
+};
 struct NaOpen {
     std::uint64_t bytes = 0;
 };
 struct NaOpened {
-    std::uint64_t session = 0;       // 0: refused
+    std::uint64_t session = 0;       // 0: refused; the seed of the pattern in the memory
     std::uint64_t handle_bytes = 0;  // of the serialised memory handle that follows
 };
 
@@ -81,6 +88,13 @@ class NaBuffer {
     na_class_t* class_;
 };
 
+// Where messages, puts and gets go.
+struct NaTarget {
+    na_addr_t* addr = nullptr;
+    std::uint8_t context = 0;
+    std::uint64_t server = 0;  // who is there (NaHello::server)
+};
+
 class NaLane final : public Lane {
  public:
     bool turn(unsigned timeout_ms) override;
@@ -88,13 +102,16 @@ class NaLane final : public Lane {
     int descriptor() const override { return NA_Poll_get_fd(na_class, context); }
 
     // Sends a request and drives until the answer is there: its bytes. Throws Failure.
-    std::string ask(NaRequest request, const void* bytes, std::size_t size);
+    std::string ask(const NaTarget& to, NaRequest request, const void* bytes, std::size_t size);
+    // Looks up who is there. Throws Failure: nobody, or no na_perf_server.
+    NaTarget greet(const std::string& address);
+    // Of the context's handle of that number.
+    const NaTarget& target(std::size_t handle) const { return targets[handle % targets.size()]; }
 
     na_class_t* na_class = nullptr;
     na_context_t* context = nullptr;
-    std::uint8_t id = 0;  // of the context
-    na_addr_t* target = nullptr;
-    std::uint8_t target_context = 0;
+    std::uint8_t id = 0;            // of the context
+    std::vector<NaTarget> targets;  // of the handles, in turn
 };
 
 class NaSide {
@@ -105,15 +122,20 @@ class NaSide {
     NaSide& operator=(const NaSide&) = delete;
     ~NaSide();
 
-    // Without addresses: to itself, each context to itself.
+    // The handles of each context go to the addresses in turn (targets.hpp), and there to the
+    // context of the same number, modulo how many there are. Without addresses: to itself.
     void connect(const std::vector<std::string>& addresses);
+    // Tells each server at the addresses to end, whether anything went there or not.
+    void shut_down();
     std::vector<std::string> addresses() const;
     const Lanes& lanes() const noexcept { return lanes_; }
     NaLane& lane(std::size_t i) const { return static_cast<NaLane&>(*lanes_[i]); }
     void close();
 
  private:
-    unsigned contexts_;
+    const Options& options_;
+    unsigned rank_;
+    std::vector<std::string> addresses_;
     std::vector<na_class_t*> classes_;
     Lanes lanes_;
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -16,13 +17,17 @@ namespace {
 constexpr double kLeastSeconds = 1e-3;
 constexpr double kMostSeconds = 1e7;
 
+unsigned usual_buffers(const Shape& shape) {
+    return shape.buffers ? 8 : 1;
+}
+
 }  // namespace
 
 std::string Options::protocol_name() const {
     return comm.empty() ? protocol : (comm == "sm" ? "na" : comm) + "+" + protocol;
 }
 
-std::string Options::info_string(bool server) const {
+std::string Options::info_string(bool server, unsigned number) const {
     std::string info = protocol_name();
     if (domain.empty() && hostname.empty() && (port == 0 || !server)) {
         return info;
@@ -33,7 +38,7 @@ std::string Options::info_string(bool server) const {
     }
     info += hostname;
     if (port != 0 && server) {
-        info += fmt::format(":{}", port);
+        info += fmt::format(":{}", static_cast<unsigned>(port) + number * contexts);
     }
     return info;
 }
@@ -101,7 +106,9 @@ void add_place(CLI::App& app, Options& o, const Shape& shape) {
     app.add_option("-p,--protocol", o.protocol, "protocol (sm, tcp, ...)")->required();
     app.add_option("-d,--domain", o.domain, "device");
     app.add_option("-H,--hostname", o.hostname, "host name, address or interface");
-    app.add_option("-P,--port", o.port, "port of the server")->check(CLI::Range(0, 65535));
+    app.add_option("-P,--port", o.port,
+                   "port of the server's first class; each context of each class takes the next")
+        ->check(CLI::Range(0, 65535));
     app.add_option("-k,--key", o.key, "authorization key");
     app.add_flag("-K,--key-rank", o.key_per_rank,
                  "the number that the key is, plus the number of the client");
@@ -109,7 +116,9 @@ void add_place(CLI::App& app, Options& o, const Shape& shape) {
         ->check(CLI::IsMember({"unspec", "best_effort", "low_latency", "bulk_data",
                                "dedicated_access", "scavenger", "network_ctrl"}));
     app.add_option("-f,--hostfile", o.hostfile,
-                   "file with the server's addresses, one on each line")
+                   shape.server ? "file, pipe or device for the addresses, one on each line"
+                                : "file with the addresses of a server, or several, one on each "
+                                  "line; handles go to them in turn")
         ->capture_default_str();
     if (shape.rpc) {
         app.add_flag("-m,--memory", o.auto_sm,
@@ -120,32 +129,39 @@ void add_place(CLI::App& app, Options& o, const Shape& shape) {
                        "write the addresses to this descriptor too, and close it");
         app.add_flag("-N,--no-shutdown", o.no_shutdown, "stay when a client is done");
     } else {
-        app.add_flag("-S,--self_send,--self-send", o.self_send, "no server: to oneself");
+        if (!shape.one_class) {
+            app.add_flag("-S,--self_send,--self-send", o.self_send, "no server: to oneself");
+        }
         app.add_flag("--launch", o.launch,
                      "start the server as well, as a process of its own on this host");
         app.add_option("--server-cpus", o.server_cpus, "with --launch: --cpus of the server")
-            ->delimiter(',');
+            ->delimiter(',')
+            ->allow_extra_args(false);  // what follows is no processor but the operation
     }
 }
 
 void add_way(CLI::App& app, Options& o, const Shape& shape) {
     const auto size = CLI::AsSizeValue(false);
     app.add_flag("-b,--busy", o.busy, "poll, never sleep");
-    app.add_option("-C,--classes", o.classes, "classes")
-        ->check(CLI::Range(1, 64))
-        ->capture_default_str();
-    app.add_option("-X,--contexts", o.contexts, "contexts of each class")
-        ->check(CLI::Range(1, 128))
-        ->capture_default_str();
-    app.add_option("-t,--threads", o.threads, "threads that drive the contexts")
-        ->check(CLI::Range(1, 256))
-        ->capture_default_str();
+    // Of numbers 0 is the default, as in Mercury.
+    if (!shape.one_class) {
+        app.add_option("-C,--classes", o.classes, "classes")
+            ->check(CLI::Range(0, 64))
+            ->capture_default_str();
+        app.add_option("-X,--contexts", o.contexts, "contexts of each class")
+            ->check(CLI::Range(0, 128))
+            ->capture_default_str();
+        app.add_option("-t,--threads", o.threads, "threads that drive the contexts")
+            ->check(CLI::Range(0, 256))
+            ->capture_default_str();
+    }
     app.add_option("-Z,--msg-size,--msg_size", o.message_size, "largest message")
         ->transform(size)
         ->check(kNotNegative);
     app.add_option("--cpus", o.cpus,
                    "processors of the threads (with --clients: of the clients), in turn")
-        ->delimiter(',');
+        ->delimiter(',')
+        ->allow_extra_args(false);
     app.add_flag("-v,--verify", o.verify,
                  shape.server ? "accepted: a client says what is to be checked"
                               : "check every byte that arrives, on whichever side");
@@ -171,11 +187,13 @@ void add_way(CLI::App& app, Options& o, const Shape& shape) {
         ->check(seconds_from(kLeastSeconds))
         ->capture_default_str();
     app.add_option("-x,--handle", o.handles, "operations in flight per context")
-        ->check(CLI::Range(1, 65535))
+        ->check(CLI::Range(0, 65535))
         ->capture_default_str();
-    app.add_option("--clients", o.clients, "client processes")
-        ->check(CLI::Range(1, 1024))
-        ->capture_default_str();
+    if (!shape.one_class) {
+        app.add_option("--clients", o.clients, "client processes")
+            ->check(CLI::Range(1, 1024))
+            ->capture_default_str();
+    }
     app.add_flag("-B,--barrier", o.barrier,
                  "accepted: several clients always begin each size together");
     app.add_option("--sample", o.sample,
@@ -189,23 +207,24 @@ void add_way(CLI::App& app, Options& o, const Shape& shape) {
         ->capture_default_str();
     if (shape.sizes) {
         app.add_option("-y,--buf_size_min,--min-size", o.min_size,
-                       "smallest size (k, m, g may follow)")
+                       "smallest size (k, m, g may follow); the default is no larger than -z")
             ->transform(size)
             ->check(kNotNegative)
             ->capture_default_str();
-        app.add_option("-z,--buf_size_max,--max-size", o.max_size, "largest size")
+        app.add_option("-z,--buf_size_max,--max-size", o.max_size,
+                       "largest size; 0: the default, but with -y 0 only that")
             ->transform(size)
             ->check(kNotNegative)
             ->capture_default_str();
     }
     if (shape.buffers) {
         app.add_option("-w,--buf_count,--buffers", o.buffers, "buffers of that size per handle")
-            ->check(CLI::Range(1, 65536))
+            ->check(CLI::Range(0, 65536))
             ->capture_default_str();
+        app.add_flag("-R,--force-register", o.force_register,
+                     "register the memory anew for each operation, within its time");
     }
     if (shape.buffers && shape.rpc) {
-        app.add_flag("-R,--force-register", o.force_register,
-                     "register the memory anew for each operation");
         app.add_flag("--library-memory", o.library_memory,
                      "memory that the library allocates, on both sides");
     }
@@ -229,12 +248,21 @@ void add_without_effect(CLI::App& app, std::vector<const CLI::Option*>& added) {
         const char* names;
         bool value;
     } kinds[] = {
-        {"-S", "-S,--self_send", false},     {"-s", "-s,--mpi_static", false},
-        {"-l", "-l,--loop", true},           {"-y", "-y,--buf_size_min", true},
-        {"-z", "-z,--buf_size_max", true},   {"-w", "-w,--buf_count", true},
-        {"-x", "-x,--handle", true},         {"-m", "-m,--memory", false},
-        {"-B", "-B,--bidirectional", false}, {"-R", "-R,--force-register", false},
-        {"-M", "-M,--millionbps", false},    {"-N", "-N,--no-shutdown", false},
+        {"-S", "-S,--self_send,--self-send", false},
+        {"-s", "-s,--mpi_static", false},
+        {"-l", "-l,--loop", true},
+        {"-y", "-y,--buf_size_min", true},
+        {"-z", "-z,--buf_size_max", true},
+        {"-w", "-w,--buf_count", true},
+        {"-x", "-x,--handle", true},
+        {"-C", "-C,--classes", true},
+        {"-X", "-X,--contexts", true},
+        {"-t", "-t,--threads", true},
+        {"-m", "-m,--memory", false},
+        {"-B", "-B,--barrier,--bidirectional", false},
+        {"-R", "-R,--force-register", false},
+        {"-M", "-M,--millionbps,--mbps", false},
+        {"-N", "-N,--no-shutdown", false},
     };
     for (const auto& kind : kinds) {
         if (app.get_option_no_throw(kind.name) == nullptr) {
@@ -242,6 +270,25 @@ void add_without_effect(CLI::App& app, std::vector<const CLI::Option*>& added) {
             added.push_back(
                 (kind.value ? app.add_option(kind.names) : app.add_flag(kind.names))->group(""));
         }
+    }
+}
+
+// What 0 stands for; and who says the largest size only means the smallest to be no larger.
+void use_defaults(const CLI::App& app, Options& o, const Shape& shape) {
+    const Options defaults;
+    const auto of = [](unsigned& value, unsigned usual) { value = value == 0 ? usual : value; };
+    of(o.classes, defaults.classes);
+    of(o.contexts, defaults.contexts);
+    of(o.threads, defaults.threads);
+    of(o.handles, defaults.handles);
+    of(o.buffers, usual_buffers(shape));
+    const CLI::Option* smallest = app.get_option_no_throw("-y");
+    const bool said = smallest != nullptr && smallest->count() > 0;
+    if (o.max_size == 0 && !(said && o.min_size == 0)) {
+        o.max_size = shape.max_size;
+    }
+    if (!said) {
+        o.min_size = std::min(o.min_size, o.max_size);
     }
 }
 
@@ -257,9 +304,10 @@ Options parse(const char* tool, int argc, char** argv, const Shape& shape) {
     o.tool = tool;
     o.min_size = shape.min_size;
     o.max_size = shape.max_size;
-    o.buffers = shape.buffers ? 8 : 1;
+    o.buffers = usual_buffers(shape);
     CLI::App app{shape.description, tool};
     app.get_formatter()->column_width(36);
+    app.footer("Of a number of classes, contexts, threads, handles or buffers, 0 is the default.");
     add_place(app, o, shape);
     add_way(app, o, shape);
     if (!shape.operations.empty()) {
@@ -289,12 +337,17 @@ Options parse(const char* tool, int argc, char** argv, const Shape& shape) {
     } catch (const CLI::ParseError& e) {
         std::exit(app.exit(e) == 0 ? 0 : 1);
     }
+    use_defaults(app, o, shape);
     if (o.min_size > o.max_size) {
         refuse(app, fmt::format("the smallest size, {}, is above the largest, {}", o.min_size,
                                 o.max_size));
     }
     if (o.self_send && (o.launch || o.clients > 1)) {
         refuse(app, "-S is for one process: no --launch, no --clients");
+    }
+    if (o.port != 0 && static_cast<unsigned>(o.port) + o.classes * o.contexts - 1 > 65535) {
+        refuse(app, fmt::format("-P {}: there are no ports for {} contexts from there on", o.port,
+                                o.classes * o.contexts));
     }
     if (!o.server_cpus.empty() && !o.launch) {
         refuse(app,
@@ -304,7 +357,12 @@ Options parse(const char* tool, int argc, char** argv, const Shape& shape) {
     if (o.operation == "args" && o.library_memory) {
         refuse(app, "arguments are no registered memory: no --library-memory with args");
     }
+    if (o.force_register && o.library_memory) {
+        refuse(app,
+               "the library registers the memory that it allocates: no -R with --library-memory");
+    }
     if (o.operation == "args") {
+        o.force_register = false;
         without_effect.push_back(app.get_option("-w"));
         without_effect.push_back(app.get_option("-R"));
     }

@@ -65,8 +65,9 @@ struct Options {
     Format format = Format::text;
     std::string output;
 
-    // "[class+]protocol[://[domain/]host[:port]]"; the port is the server's only.
-    std::string info_string(bool server) const;
+    // Of the class of that number: "[class+]protocol[://[domain/]host[:port]]"; the port is the
+    // server's only. Each context takes one, so that the next class begins behind them.
+    std::string info_string(bool server, unsigned number) const;
     std::string protocol_name() const;  // "[class+]protocol"
     // Arguments for a server that goes with these options.
     std::vector<std::string> server_arguments() const;
@@ -77,8 +78,9 @@ struct Options {
 struct Shape {
     const char* description;
     bool server = false;
-    bool sizes = true;     // -y -z
-    bool buffers = false;  // -w, -R, --library-memory
+    bool sizes = true;       // -y -z
+    bool one_class = false;  // no -C -X -t, no --clients, no -S
+    bool buffers = false;    // -w, -R, --library-memory
     std::uint64_t min_size = 0;
     std::uint64_t max_size = 0;
     std::vector<std::string> operations = {};  // the first is the default

@@ -7,15 +7,19 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <new>
+#include <random>
 
 #include "clock.hpp"
 
@@ -87,19 +91,50 @@ void check_cpus(const std::vector<int>& cpus) {
     sched_setaffinity(0, sizeof before, &before);
 }
 
-void write_hostfile(const std::string& path, const std::vector<std::string>& addresses) {
-    // A client that looks meanwhile finds what was there before, or everything.
-    const std::string part = fmt::format("{}.{}", path, getpid());
-    {
-        std::ofstream file(part);
-        for (const std::string& address : addresses) {
-            file << address << "\n";
-        }
-        if (!file.flush()) {
-            throw Failure(fmt::format("cannot write {}: {}", part, reason()));
-        }
+std::uint64_t random_id() {
+    std::random_device device;
+    return std::uint64_t{device()} << 32 | device();
+}
+
+namespace {
+
+// Where a file may be put in the place of what is there; nothing: a device, a pipe, or a link that
+// leads nowhere, which are written to as they are.
+std::string replaceable(const std::string& path) {
+    struct stat what;
+    if (lstat(path.c_str(), &what) != 0 || S_ISREG(what.st_mode)) {
+        return path;
     }
-    if (std::rename(part.c_str(), path.c_str()) != 0) {
+    if (!S_ISLNK(what.st_mode) || stat(path.c_str(), &what) != 0 || !S_ISREG(what.st_mode)) {
+        return {};
+    }
+    // A link stays one.
+    const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr),
+                                                           &std::free);
+    return real ? real.get() : std::string();
+}
+
+void write_lines(const std::string& path, const std::vector<std::string>& lines) {
+    std::ofstream file(path);
+    for (const std::string& line : lines) {
+        file << line << "\n";
+    }
+    if (!file.flush()) {
+        throw Failure(fmt::format("cannot write {}: {}", path, reason()));
+    }
+}
+
+}  // namespace
+
+void write_hostfile(const std::string& path, const std::vector<std::string>& addresses) {
+    const std::string place = replaceable(path);
+    if (place.empty()) {
+        write_lines(path, addresses);
+        return;
+    }
+    const std::string part = fmt::format("{}.{}", place, getpid());
+    write_lines(part, addresses);
+    if (std::rename(part.c_str(), place.c_str()) != 0) {
         const std::string why = reason();
         unlink(part.c_str());
         throw Failure(fmt::format("cannot write {}: {}", path, why));

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -29,7 +30,12 @@ bool try_pin(const std::vector<int>& cpus, std::size_t index) noexcept;
 // Throws Failure: one of them cannot be used. The calling thread stays where it is.
 void check_cpus(const std::vector<int>& cpus);
 
-// The addresses of a server: written whole or not at all; read as they are.
+// Told apart by: what a process says of itself, so that who knows it by several addresses sees that
+// it is one.
+std::uint64_t random_id();
+
+// The addresses of a server: written whole or not at all; what is no file (a pipe, a device) is
+// written to, and a link stays one. Read as they are.
 void write_hostfile(const std::string& path, const std::vector<std::string>& addresses);
 std::vector<std::string> read_hostfile(const std::string& path);
 

@@ -91,7 +91,7 @@ void Report::note(const std::string& text) {
     }
 }
 
-void Report::title() {
+void Report::title(std::uint64_t transfers) {
     titled_ = true;
     const char* main = "Rate (ops/s)";
     const char* time = "Time (us)";
@@ -102,12 +102,27 @@ void Report::title() {
         time = "Round trip (us)";
     }
     if (options_.format == Format::csv) {
-        write(fmt::format("size,operations,\"{}\",\"{}\",median_us,p50_us,p99_us,p99_9_us\n", main,
-                          time));
-    } else {
-        write(fmt::format("# {:<10}{:>20}{:>18}{:>12}{:>11}{:>11}{:>11}\n", "Size", main, time,
-                          "median", "p50", "p99", "p99.9"));
+        const char* const of = transfers == 1 ? "" : "rpc_";
+        write(fmt::format(
+            "size,operations,transfers,\"{0}\",\"{1}\",median_us,median_of,{2}p50_us,{2}p99_us,"
+            "{2}p99_9_us{3}\n",
+            main, time, of,
+            options_.force_register ? fmt::format(",{0}register_us,{0}deregister_us", of) : ""));
+        return;
     }
+    if (transfers != 1) {
+        write(
+            fmt::format("# Time and median are of one transfer; what is said to be of an RPC, of "
+                        "one with its {}, from posting to the callback\n",
+                        transfers));
+    }
+    const char* const of = transfers == 1 ? "" : "RPC ";
+    write(fmt::format(
+        "# {:<10}{:>20}{:>18}{:>12}{:>11}{:>11}{:>11}{}\n", "Size", main, time, "median",
+        fmt::format("{}p50", of), fmt::format("{}p99", of), fmt::format("{}p99.9", of),
+        options_.force_register
+            ? fmt::format("{:>14}{:>14}", fmt::format("{}reg.", of), fmt::format("{}dereg.", of))
+            : ""));
 }
 
 void Report::row(std::uint64_t size, const Result& result, std::uint64_t transfers) {
@@ -115,6 +130,8 @@ void Report::row(std::uint64_t size, const Result& result, std::uint64_t transfe
     const double per = static_cast<double>(transfers);
     const double mean = result.mean_ns() / per;
     const double median = result.median_ns() / per;
+    const char* const median_of = result.has_blocks() ? "blocks" : "samples";
+    without_blocks_ = without_blocks_ || !result.has_blocks();
     // Percentiles are of whole operations: from posting to the callback.
     const double p50 = result.latency.percentile(0.5) / 1e3;
     const double p99 = result.latency.percentile(0.99) / 1e3;
@@ -134,23 +151,36 @@ void Report::row(std::uint64_t size, const Result& result, std::uint64_t transfe
          {"mib_per_s", mean > 0 ? static_cast<double>(size) / mean * 1e9 / 1048576.0 : 0},
          {"mean_us", mean / 1e3},
          {"median_us", median / 1e3},
+         {"median_of", median_of},
+         {"blocks", result.blocks},
          {"undisturbed_us", result.undisturbed_ns() / per / 1e3},
+         {"percentiles_of", transfers == 1 ? "operation" : "RPC with all its transfers"},
          {"p50_us", p50},
          {"p99_us", p99},
          {"p99_9_us", p999}});
+    // Of the operations, too.
+    const double operations = static_cast<double>(std::max<std::uint64_t>(result.operations, 1));
+    const double reg = static_cast<double>(result.registering_ns) / operations / 1e3;
+    const double dereg = static_cast<double>(result.deregistering_ns) / operations / 1e3;
+    if (options_.force_register) {
+        body_->json["rows"].back().update({{"register_us", reg}, {"deregister_us", dereg}});
+    }
     if (options_.format == Format::json) {
         return;
     }
     if (!titled_) {
-        title();
+        title(transfers);
     }
     if (options_.format == Format::csv) {
-        write(fmt::format("{},{},{:.3f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f}\n", size,
-                          result.operations, main, mean / 1e3, median / 1e3, p50, p99, p999));
+        write(fmt::format(
+            "{},{},{},{:.3f},{:.4f},{:.4f},{},{:.4f},{:.4f},{:.4f}{}\n", size, result.operations,
+            transfers, main, mean / 1e3, median / 1e3, median_of, p50, p99, p999,
+            options_.force_register ? fmt::format(",{:.4f},{:.4f}", reg, dereg) : ""));
     } else {
-        write(fmt::format("{:<12}{:>20.{}f}{:>18.3f}{:>12.3f}{:>11.3f}{:>11.3f}{:>11.3f}\n", size,
-                          main, measure_ == Measure::rate ? 0 : 2, mean / 1e3, median / 1e3, p50,
-                          p99, p999));
+        write(fmt::format(
+            "{:<12}{:>20.{}f}{:>18.3f}{:>12.3f}{:>11.3f}{:>11.3f}{:>11.3f}{}\n", size, main,
+            measure_ == Measure::rate ? 0 : 2, mean / 1e3, median / 1e3, p50, p99, p999,
+            options_.force_register ? fmt::format("{:>14.3f}{:>14.3f}", reg, dereg) : ""));
     }
 }
 
@@ -176,6 +206,8 @@ void Report::progress(std::uint64_t size, double share) {
 void Report::finish() {
     if (options_.format == Format::json) {
         write(body_->json.dump(2) + "\n");
+    } else if (options_.format == Format::text && without_blocks_) {
+        write("# Too short for blocks: a median is that of the operations that were timed\n");
     }
     // Some file systems say only then that there was no room.
     if (out_ != stdout && std::fclose(std::exchange(out_, nullptr)) != 0) {

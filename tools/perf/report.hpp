@@ -30,7 +30,8 @@ class Report {
 
     // A further line at the top of a table ("Class 0: ..."); in JSON among the notes.
     void note(const std::string& text);
-    // `transfers`: how many of `size` bytes one operation is.
+    // `transfers`: how many of `size` bytes one operation is. Mean and median are of a transfer,
+    // percentiles of an operation, and the titles say so.
     void row(std::uint64_t size, const Result& result, std::uint64_t transfers);
     // A figure that belongs to no size.
     void figure(const std::string& name, double value, const std::string& unit);
@@ -43,7 +44,7 @@ class Report {
     struct Body;
 
     double bandwidth(std::uint64_t size, double ns_per_transfer) const noexcept;
-    void title();
+    void title(std::uint64_t transfers);
     // At once, so that who waits sees it.
     void write(const std::string& text);
     [[noreturn]] void cannot_write() const;
@@ -53,6 +54,7 @@ class Report {
     std::FILE* out_;
     bool terminal_;
     bool titled_ = false;
+    bool without_blocks_ = false;  // a row whose median is not of blocks
     std::unique_ptr<Body> body_;
 };
 

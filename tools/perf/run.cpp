@@ -16,6 +16,8 @@ constexpr unsigned kTimeoutMs = 100;
 // A server that nothing comes to: it is stopped by a message, or by a signal, which may be late.
 constexpr unsigned kServerTimeoutMs = 1000;
 constexpr std::uint64_t kShowEveryNs = 100'000'000;
+constexpr std::uint64_t kLongTickNs = 200'000;
+constexpr unsigned kMostTurnsPerTick = 16;
 constexpr std::uint64_t kStalledNs = 10'000'000'000;
 
 // The lanes that a thread drives. With fewer lanes than threads several threads share one.
@@ -82,28 +84,28 @@ struct Run::Blocks {
     std::uint64_t last_ns;
     std::uint64_t last_done = 0;
     std::uint64_t shown_ns = 0;
-    std::uint64_t moved_ns = start_ns;  // when something had ended since the last look
-    std::uint64_t moved_done = 0;
-    bool complained = false;
+    Patience patience{};
 
-    void tick(Run& run);
-    void complain_if_stalled(std::uint64_t now, std::uint64_t done);
-};
+    // The clock costs as much as a turn in which nothing has come: one turn in so many is followed
+    // by a tick, fewer where turns are long, so that the end is not missed by sixteen of them.
+    unsigned turns = 0;
+    unsigned turns_per_tick = 1;
+    std::uint64_t ticked_ns = start_ns;
 
-// A server that is stopped, or works on something else, is no failure; who waits should know.
-void Run::Blocks::complain_if_stalled(std::uint64_t now, std::uint64_t done) {
-    if (done != moved_done) {
-        moved_done = done;
-        moved_ns = now;
-    } else if (now - moved_ns >= kStalledNs && !complained) {
-        complained = true;
-        fmt::print(stderr, "nothing has ended for {} s: does the server still run?\n",
-                   kStalledNs / 1'000'000'000);
+    void after_turn(Run& run) {
+        if (++turns >= turns_per_tick) {
+            turns = 0;
+            tick(run);
+        }
     }
-}
+    void tick(Run& run);
+};
 
 void Run::Blocks::tick(Run& run) {
     const std::uint64_t now = now_ns();
+    const bool long_turns = now - ticked_ns > kLongTickNs;
+    turns_per_tick = long_turns ? 1 : std::min(2 * turns_per_tick, kMostTurnsPerTick);
+    ticked_ns = now;
     if (run.deadline_ns_ != 0 && now >= run.deadline_ns_) {
         run.stop_.store(true, std::memory_order_relaxed);
     }
@@ -116,11 +118,10 @@ void Run::Blocks::tick(Run& run) {
             done += slot->done_.load(std::memory_order_relaxed);
         }
     }
-    complain_if_stalled(now, done);
+    patience.look(now, done);
     // Those in flight together may end together: a block has several rounds of them.
-    if (done - last_done >= 4 * slots) {
-        result.add_block(static_cast<double>(now - last_ns) /
-                         static_cast<double>(done - last_done));
+    if (done - last_done >= std::max<std::uint64_t>(kBlockOperations, 4 * slots)) {
+        result.add_block(static_cast<double>(now - last_ns), done - last_done);
         last_ns = now;
         last_done = done;
     }
@@ -129,6 +130,17 @@ void Run::Blocks::tick(Run& run) {
         shown(limits.loops != 0 ? static_cast<double>(done) / (static_cast<double>(limits.loops) *
                                                                static_cast<double>(slots))
                                 : static_cast<double>(now - start_ns) / (limits.seconds * 1e9));
+    }
+}
+
+void Patience::look(std::uint64_t now, std::uint64_t done) {
+    if (done != done_) {
+        done_ = done;
+        moved_ns_ = now;
+    } else if (now - moved_ns_ >= kStalledNs && !complained_) {
+        complained_ = true;
+        fmt::print(stderr, "nothing has ended for {} s: does the server still run?\n",
+                   kStalledNs / 1'000'000'000);
     }
 }
 
@@ -154,11 +166,10 @@ void Run::drive(unsigned thread, Blocks* blocks) {
             }
         }
     }
-    unsigned turns = 0;
     while (in_flight_.load(std::memory_order_acquire) != SIZE_MAX) {
         turn_all(mine, driving_.busy, kTimeoutMs);
-        if (blocks != nullptr && ++turns % 16 == 0) {
-            blocks->tick(*this);
+        if (blocks != nullptr) {
+            blocks->after_turn(*this);
         }
     }
 }
@@ -172,12 +183,15 @@ Result Run::measure(const Limits& limits, const std::function<void(double)>& sho
             slot->done_.store(0);
             slot->limit_ = limits.loops == 0 ? UINT64_MAX : limits.loops;
             slot->latency_ = {};
+            slot->registering_ns_ = 0;
+            slot->deregistering_ns_ = 0;
             ++slots;
         }
     }
     if (slots == 0) {
         return result;
     }
+    result.in_flight = slots;
     stop_.store(false);
     why_.store(nullptr);
     in_flight_.store(slots);
@@ -194,6 +208,8 @@ Result Run::measure(const Limits& limits, const std::function<void(double)>& sho
         for (const auto& slot : lane->slots) {
             result.operations += slot->done_.load();
             result.latency.merge(slot->latency_);
+            result.registering_ns += slot->registering_ns_;
+            result.deregistering_ns += slot->deregistering_ns_;
         }
     }
     return result;

@@ -4,7 +4,9 @@
 // for all of them.
 //
 // Threads: a lane may be driven by several threads at once, if its context was opened for that. A
-// slot is touched by the thread that runs its callback, one at a time.
+// slot is touched by the thread that runs its callback, one at a time; a slot whose operation has
+// several callbacks says for itself how they may meet. By the time that a post returns another
+// thread may have run the callback and started the next operation: nothing is touched after it.
 #pragma once
 
 #include <atomic>
@@ -37,6 +39,18 @@ class Slot {
     virtual Outcome start() = 0;
     // The operation has ended; one that failed ends the run.
     void finished(Outcome outcome);
+
+    // Calls `what` and adds the time that it takes to one of those below.
+    template <typename What>
+    static auto timed(std::uint64_t& total, What&& what) {
+        const std::uint64_t start = now_ns();
+        const auto answer = what();
+        total += now_ns() - start;
+        return answer;
+    }
+    // Of the operations of a run, for those that register memory (Result).
+    std::uint64_t registering_ns_ = 0;
+    std::uint64_t deregistering_ns_ = 0;
 
  private:
     friend class Run;
@@ -100,6 +114,19 @@ class Run {
     std::atomic<bool> stop_{false};
     std::atomic<Outcome> why_{nullptr};
     std::atomic<std::size_t> in_flight_{0};
+};
+
+// Says once when nothing has ended for ten seconds: a server that is stopped, or works on something
+// else, is no failure, but who waits should know.
+class Patience {
+ public:
+    // `done`: how much has ended, by now.
+    void look(std::uint64_t now, std::uint64_t done);
+
+ private:
+    std::uint64_t moved_ns_ = now_ns();  // when something had ended since the last look
+    std::uint64_t done_ = 0;
+    bool complained_ = false;
 };
 
 // Drives lanes until `stop` is set; for servers. `stop` is looked at after each turn.

@@ -125,7 +125,9 @@ int guarded(const Options& options, const std::function<int()>& body) {
 }
 
 int report_failure(const Options& options, const std::string& what) {
-    fmt::print(stderr, "{}: {}\n", options.tool, what);
+    // A progress line may be there.
+    fmt::print(stderr, "{}{}: {}\n", isatty(STDERR_FILENO) != 0 ? "\r\x1b[K" : "", options.tool,
+               what);
     return 1;
 }
 

@@ -6,6 +6,9 @@ Runs of a group follow one another, round after round (A B A B), both processes 
 blocks of a quarter of a millisecond; what counts is the block of the median operation, the ratio within a round, and of
 that the median over the rounds. Beside it stands the ratio of the blocks that a tenth of the operations are faster than:
 where others use the machine that is nearer to what it would do without them.
+
+A figure is "unclear", with the reason, where rounds are missing or far apart, or a floor is beyond what any machine takes; it is
+"failed" where a program of this project failed, and so is the whole (status 1).
 """
 
 import argparse
@@ -21,6 +24,7 @@ import plan  # noqa: E402
 import report  # noqa: E402
 import runs  # noqa: E402
 
+SPREAD = 3  # so many times the lowest value of some rounds: the highest is not of the same thing any more
 QUIET = 0.1  # of a processor that others may use before a round counts as disturbed
 
 
@@ -72,12 +76,12 @@ def progress(text):
 
 
 def measure(machine, name, group, rounds):
-    """[{run: table}], what was missing, how much of the machine others used."""
-    results, missing, disturbance = [], {}, []
+    """[{run: table}], {run: why it is missing}, {run: when and why it failed}, how much of the machine others used."""
+    results, missing, failed, disturbance = [], {}, {}, []
     for i in range(rounds):
         result = {}
         for label, run in group.items():
-            if label in missing:
+            if label in missing or label in failed:
                 continue
             progress(f"{name}: {label} ({i + 1} of {rounds})")
             start, busy, own = time.monotonic(), runs.machine_busy(), runs.own_busy()
@@ -86,42 +90,92 @@ def measure(machine, name, group, rounds):
             except runs.Missing as why:
                 missing[label] = str(why)
                 continue
+            except runs.Failed as why:
+                failed[label] = {"round": i + 1, "why": str(why), "own": run.own}
+                continue
             others = (runs.machine_busy() - busy) - (runs.own_busy() - own)
             disturbance.append(max(0.0, others / (time.monotonic() - start)))
         results.append(result)
     progress("")
-    return results, missing, disturbance
+    return {"rounds": results, "asked": rounds, "missing": missing, "failed": failed, "others": disturbance,
+            "floors": [label for label, run in group.items() if isinstance(run, runs.Floor)]}
 
 
-def evaluate(measured):
-    """One row per figure."""
+class Noted(dict):
+    """A round's runs, which notes those that were looked at."""
+
+    def __init__(self, result, used):
+        super().__init__(result)
+        self.used = used
+
+    def __getitem__(self, label):
+        self.used.add(label)
+        return super().__getitem__(label)
+
+
+def spread(values):
+    return max(values) > SPREAD * min(values)
+
+
+def doubts(row, group, used):
+    """What speaks against a figure that was measured: a list, empty if nothing does."""
+    found = [f"{label} failed in round {group['failed'][label]['round']}" for label in sorted(used) if label in group["failed"]]
+    if not found and len(row["values"]) < group["asked"]:
+        found.append(f"{len(row['values'])} of {group['asked']} rounds")
+    if min(row["values"]) <= 0:
+        found.append("a value of nothing")
+    elif spread(row["values"]):
+        found.append("the rounds are far apart")
+    if row["undisturbed"] and spread([row["undisturbed"], row["value"]]):
+        found.append("the undisturbed blocks are far off")
+    for label in sorted(used.intersection(group["floors"])):
+        # Of all its sizes the one that takes least.
+        floor = [min(row["median_us"] for row in result[label].values()) for result in group["rounds"] if result.get(label)]
+        most = plan.MOST_US.get(label)
+        if most and max(floor) > most:
+            found.append(f"{label} took {max(floor):.4g} us")
+        elif min(floor) <= 0 or spread(floor):
+            found.append(f"{label} took from {min(floor):.4g} to {max(floor):.4g} us")
+    return found
+
+
+def evaluate(measured, figures):
+    """One row per figure; its verdict: pass, short, unclear (with what speaks against it), failed, or not measured."""
     rows = []
-    for what, group, ratio, way, limit in plan.FIGURES:
-        if group not in measured:
+    for what, name, ratio, way, limit in figures:
+        if name not in measured:
             continue
+        group, used = measured[name], set()
         ratios, why = {"median_us": {}, "undisturbed_us": {}}, None
         worst = max if way == "max" else min
         values = []
-        for result in measured[group]["rounds"]:
+        for result in group["rounds"]:
             for key, by_size in ratios.items():
                 try:
-                    found = ratio(result, key)
+                    found = ratio(Noted(result, used), key)
                 except KeyError as error:
                     if key == "median_us":
-                        why = measured[group]["missing"].get(error.args[0], f"{error.args[0]} was not measured")
+                        why = group["missing"].get(error.args[0], f"{error.args[0]} was not measured")
                     continue  # peers have no undisturbed blocks
+                except ZeroDivisionError:
+                    found = 0.0
                 found = found if isinstance(found, dict) else {0: found}
                 for size, value in found.items():
                     by_size.setdefault(size, []).append(value)
                 if key == "median_us":
                     values.append(worst(found.values()))
-        row = {"what": what, "way": way, "limit": limit}
+        row = {"what": what, "way": way, "limit": limit, "values": values}
+        own = [label for label in sorted(used) if group["failed"].get(label, {}).get("own")]
         if values:
-            value, undisturbed = (worst((statistics.median(of_size) for of_size in by_size.values()), default=None)
-                                  for by_size in ratios.values())
-            row.update(value=value, values=values, undisturbed=undisturbed, passed=value <= limit if way == "max" else value >= limit)
+            row["value"], row["undisturbed"] = (worst((statistics.median(of_size) for of_size in by_size.values()), default=None)
+                                                for by_size in ratios.values())
+            row["doubts"] = doubts(row, group, used)
+            reached = row["value"] <= limit if way == "max" else row["value"] >= limit
+            row["verdict"] = "failed" if own else "unclear" if row["doubts"] else "pass" if reached else "short"
         else:
-            row["missing"] = why
+            failed = [label for label in sorted(used) if label in group["failed"]]
+            row["verdict"] = "failed" if failed else "not measured"
+            row["doubts"] = [f"{label} failed in round {group['failed'][label]['round']}" for label in failed] or [why]
         rows.append(row)
     return rows
 
@@ -131,13 +185,28 @@ def show(rows):
     print(f"{'what':<{width}}  {'value':>8}  {'to reach':>9}  {'lowest':>8}  {'highest':>8}  {'undisturbed':>11}")
     for row in rows:
         limit = f"{'<=' if row['way'] == 'max' else '>='} {row['limit']:g}"
-        if "missing" in row:
-            print(f"{row['what']:<{width}}  {'-':>8}  {limit:>9}  not measured: {row['missing']}")
+        verdict = row["verdict"] + (": " + ", ".join(row["doubts"]) if row["doubts"] else "")
+        if not row["values"]:
+            print(f"{row['what']:<{width}}  {'-':>8}  {limit:>9}  {verdict}")
             continue
         digits = 0 if row["limit"] >= 60 else 2
         undisturbed = "-" if row["undisturbed"] is None else f"{row['undisturbed']:.{digits}f}"
         print(f"{row['what']:<{width}}  {row['value']:>8.{digits}f}  {limit:>9}  {min(row['values']):>8.{digits}f}  "
-              f"{max(row['values']):>8.{digits}f}  {undisturbed:>11}  {'pass' if row['passed'] else 'short'}")
+              f"{max(row['values']):>8.{digits}f}  {undisturbed:>11}  {verdict}")
+
+
+def show_failures(measured):
+    for name, group in measured.items():
+        for label, why in group["missing"].items():
+            print(f"not measured: {name}, {label}: {why}")
+        for label, failure in group["failed"].items():
+            print(f"failed: {name}, {label}, round {failure['round']}: " + failure["why"].replace("\n", "\n    "))
+
+
+def status(measured):
+    """Of the process: 1 if a program of ours failed, or nothing was measured at all."""
+    ours = any(failure["own"] for group in measured.values() for failure in group["failed"].values())
+    return 1 if ours or not any(row for group in measured.values() for row in group["rounds"]) else 0
 
 
 def processor():
@@ -168,13 +237,10 @@ def main():
         groups = {name: groups[name] for name in wanted}
     measured = {}
     for name, group in groups.items():
-        results, missing, disturbance = measure(machine, name, group, 1 if name in plan.ONCE else chosen.runs)
-        measured[name] = {"rounds": results, "missing": missing, "others": disturbance}
-    rows = evaluate(measured)
+        measured[name] = measure(machine, name, group, 1 if name in plan.ONCE else chosen.runs)
+    rows = evaluate(measured, plan.FIGURES)
     show(rows)
-    for name, group in measured.items():
-        for label, why in group["missing"].items():
-            print(f"not measured: {name}, {label}: {why}")
+    show_failures(measured)
     all_others = [share for group in measured.values() for share in group["others"]]
     disturbed = sum(share > QUIET for share in all_others)
     if disturbed:
@@ -196,7 +262,7 @@ def main():
     with open(page, "w", encoding="utf-8") as file:
         file.write(report.page(document))
     print(f"{path}, {page}")
-    return 0 if any(row for group in measured.values() for row in group["rounds"]) else 1
+    return status(measured)
 
 
 if __name__ == "__main__":

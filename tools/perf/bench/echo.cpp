@@ -39,13 +39,16 @@ int run_echo(const char* library, int argc, char** argv, const EchoServe& serve,
     app.add_option("-y,--min-size", o.min_size, "smallest size")->transform(size);
     app.add_option("-z,--max-size", o.max_size, "largest size")->transform(size);
     app.add_option("--seconds", o.seconds, "time per size")->check(CLI::PositiveNumber);
-    app.add_option("--cpus", o.cpus, "processors of the two processes")->delimiter(',');
+    app.add_option("--cpus", o.cpus, "processors of the two processes")
+        ->delimiter(',')
+        ->allow_extra_args(false);
     static const std::map<std::string, Format> formats = {
         {"text", Format::text}, {"csv", Format::csv}, {"json", Format::json}};
     app.add_option("--format", o.format, "text, csv or json")
         ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case));
     CLI11_PARSE(app, argc, argv);
     try {
+        check_cpus(o.cpus);
         const int port = free_port();
         const Other other(o, [&serve, port] { serve(port); });
         const std::unique_ptr<EchoClient> client = connect(port);

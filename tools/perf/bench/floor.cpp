@@ -32,6 +32,7 @@
 #include "../memory.hpp"
 #include "../options.hpp"
 #include "../report.hpp"
+#include "../tool.hpp"
 #include "pair.hpp"
 
 namespace perf {
@@ -274,7 +275,9 @@ FloorOptions parse_floor(int argc, char** argv) {
     app.add_option("--seconds", o.seconds, "time per size")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    app.add_option("--cpus", o.cpus, "processors of the two processes")->delimiter(',');
+    app.add_option("--cpus", o.cpus, "processors of the two processes")
+        ->delimiter(',')
+        ->allow_extra_args(false);
     app.add_flag("--blocking", blocking, "tcp-stream: sleep instead of polling");
     static const std::map<std::string, Format> formats = {
         {"text", Format::text}, {"csv", Format::csv}, {"json", Format::json}};
@@ -291,6 +294,16 @@ FloorOptions parse_floor(int argc, char** argv) {
 }
 
 int run(const FloorOptions& o) {
+    check_cpus(o.cpus);
+    if (o.min_size > o.max_size) {
+        throw Failure("the smallest size is above the largest");
+    }
+    // Both sides', or what is shared and what it is copied to.
+    const std::uint64_t at_once = o.operation == "memcpy" || o.operation == "vm-read" ||
+                                          (o.operation == "tcp-stream" && o.memory == 0)
+                                      ? o.buffers
+                                      : 1;
+    need_memory({std::max({o.max_size, o.stride, o.memory}), at_once, 2}, "buffers");
     const bool bandwidth =
         o.operation == "tcp-stream" || o.operation == "memcpy" || o.operation == "vm-read";
     Report report(o, bandwidth ? Measure::bandwidth : Measure::rate);
@@ -322,12 +335,8 @@ int run(const FloorOptions& o) {
 }  // namespace
 }  // namespace perf
 
+// NOLINTNEXTLINE(bugprone-exception-escape): of the command line, when there is no memory for it
 int main(int argc, char** argv) {
     const perf::FloorOptions options = perf::parse_floor(argc, argv);
-    try {
-        return perf::run(options);
-    } catch (const perf::Failure& failure) {
-        fmt::print(stderr, "perf_floor: {}\n", failure.what());
-        return 1;
-    }
+    return perf::guarded(options, [&options] { return perf::run(options); });
 }

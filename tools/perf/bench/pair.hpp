@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 
 #include "../clock.hpp"
@@ -33,9 +34,19 @@ class Other {
     template <typename Body>
     Other(const Options& options, Body&& body) {
         const pid_t parent = getpid();
+        // Who polls memory for the other side would wait for ever.
+        struct sigaction on_end {};
+        on_end.sa_handler = [](int) {
+            constexpr char kText[] = "the other side has ended\n";
+            (void)!write(STDERR_FILENO, kText, sizeof kText - 1);
+            _exit(1);
+        };
+        on_end.sa_flags = SA_NOCLDSTOP;
+        sigaction(SIGCHLD, &on_end, nullptr);
         pid_ = fork();
         need(pid_ >= 0, "fork");
         if (pid_ == 0) {
+            signal(SIGCHLD, SIG_DFL);
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             try {
                 pin(options.cpus, 1);
@@ -43,8 +54,9 @@ class Other {
                     body();
                 }
             } catch (const std::exception& e) {
-                report_to_stderr(e.what());
+                fmt::print(stderr, "{}: {}\n", options.tool, e.what());
             }
+            std::fflush(nullptr);
             _exit(0);
         }
         pin(options.cpus, 0);
@@ -52,17 +64,18 @@ class Other {
     Other(const Other&) = delete;
     Other& operator=(const Other&) = delete;
     ~Other() {
+        signal(SIGCHLD, SIG_DFL);
         kill(pid_, SIGKILL);
         waitpid(pid_, nullptr, 0);
     }
     pid_t pid() const noexcept { return pid_; }
 
  private:
-    static void report_to_stderr(const char* what) { fmt::print(stderr, "perf_floor: {}\n", what); }
     pid_t pid_;
 };
 
-// The same course as that of the tools: a warm-up, blocks, one operation in a few timed by itself.
+// The same course as that of the tools: a warm-up, blocks of as many operations at least, one
+// operation in a few timed by itself.
 template <typename Operation>
 Result measure(const Options& o, Operation&& operation) {
     const auto until = [&](Result* result, std::uint64_t end, std::uint64_t block) {
@@ -79,10 +92,10 @@ Result measure(const Options& o, Operation&& operation) {
             done += o.sample;
             if (result != nullptr) {
                 result->latency.add(now - start);
-                if (now - block_start >= block) {
+                if (now - block_start >= block && done - block_done >= kBlockOperations) {
                     const std::uint64_t end_of_block = now_ns();
-                    result->add_block(static_cast<double>(end_of_block - block_start) /
-                                      static_cast<double>(done - block_done));
+                    result->add_block(static_cast<double>(end_of_block - block_start),
+                                      done - block_done);
                     block_start = end_of_block;
                     block_done = done;
                 }

@@ -174,5 +174,8 @@ FIGURES = (
     ("sm, round trip with 1,000 idle peers / without", "idle peers",
      lambda r, k: r["1000 idle peers"][8][k] / r["alone"][8][k], "max", 1.05),
 )
+# What a floor takes at most, us, where each side has a processor for itself: no machine is that slow, but a process that waits for
+# its processor is.
+MOST_US = {"line": 5, "lines": 5}
 # Measured once: they do not depend on what else runs, or last long.
 ONCE = ("idle", "instructions")

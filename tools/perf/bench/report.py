@@ -12,7 +12,7 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 230, 20, 50
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 64em; color: #222; }
 table { border-collapse: collapse; } td, th { padding: .2em .8em; text-align: right; border-bottom: 1px solid #ddd; }
-td:first-child, th:first-child { text-align: left; } .pass { color: #1e8449; } .short { color: #c0392b; }
+td:first-child, th:first-child { text-align: left; } .pass { color: #1e8449; } .short, .failed { color: #c0392b; } .unclear { color: #b7950b; }
 svg text { font: 12px system-ui, sans-serif; fill: #333; } .grid { stroke: #e5e5e5; }
 """
 
@@ -100,13 +100,14 @@ def figures(document):
     out = ["<table><tr><th>what</th><th>value</th><th>to reach</th><th>lowest, highest</th><th></th></tr>"]
     for row in document["figures"]:
         limit = f"{'≤' if row['way'] == 'max' else '≥'} {row['limit']:g}"
-        if "missing" in row:
-            out.append(f"<tr><td>{html.escape(row['what'])}</td><td></td><td>{limit}</td><td>"
-                       f"{html.escape(row['missing'] or '')}</td><td>not measured</td></tr>")
+        why = html.escape(", ".join(row["doubts"]))
+        if not row["values"]:
+            out.append(f"<tr><td>{html.escape(row['what'])}</td><td></td><td>{limit}</td><td></td>"
+                       f"<td class='{row['verdict']}'>{row['verdict']}: {why}</td></tr>")
             continue
-        verdict = "pass" if row["passed"] else "short"
         out.append(f"<tr><td>{html.escape(row['what'])}</td><td>{row['value']:.4g}</td><td>{limit}</td>"
-                   f"<td>{min(row['values']):.4g}, {max(row['values']):.4g}</td><td class='{verdict}'>{verdict}</td></tr>")
+                   f"<td>{min(row['values']):.4g}, {max(row['values']):.4g}</td>"
+                   f"<td class='{row['verdict']}'>{row['verdict']}{': ' + why if why else ''}</td></tr>")
     out.append("</table>")
     return "\n".join(out)
 

@@ -9,6 +9,8 @@ import socket
 import subprocess
 import time
 
+LAST_LINES = 8  # of what a program says when it fails
+NOT_HERE = "(hg_info lists what is here)"  # so our tools say of a transport
 # Where the processor time of the machine goes: what other programs took of it while a run was on.
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -29,6 +31,10 @@ class Missing(Exception):
     """What cannot be measured here, and why."""
 
 
+class Failed(Exception):
+    """What could be measured, and was not: a program that ended with an error, or never, or printed no figures."""
+
+
 class Machine:
     """Where programs are, and on which processors the two sides run."""
 
@@ -41,28 +47,36 @@ class Machine:
     def tool(self, name):
         return os.path.join(self.folder, "tools", "perf", name)
 
-    def call(self, command, timeout=120, environment=None):
+    def call(self, command, more=0, environment=None):
+        """What it prints. `more`: seconds that it takes besides the usual time of each size."""
+        name = os.path.basename(command[3] if command[:2] == ["taskset", "-c"] else command[0])
+        timeout = 120 + 40 * self.seconds + more  # two dozen sizes at most, each with a warm-up
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
                                   env=environment or self.environment)
         except FileNotFoundError as error:
             raise Missing(f"{command[0]} is not here") from error
         except subprocess.TimeoutExpired as error:
-            raise Missing(f"{os.path.basename(command[0])} did not end within {timeout} s") from error
+            raise Failed(f"{name} did not end within {timeout:g} s") from error
         if done.returncode != 0:
-            lines = (done.stderr or done.stdout).strip().splitlines()
-            raise Missing(f"{os.path.basename(command[0])}: {lines[-1] if lines else f'status {done.returncode}'}")
+            lines = (done.stderr or done.stdout).strip().splitlines()[-LAST_LINES:] or [f"status {done.returncode}"]
+            raise (Missing if NOT_HERE in lines[-1] else Failed)("\n".join([f"{name}: {lines[0].removeprefix(name + ': ')}", *lines[1:]]))
         return done.stdout
 
 
 def table(text):
     """The output of a tool of ours."""
-    read = json.loads(text)
+    try:
+        read = json.loads(text)
+    except ValueError as error:
+        raise Failed(f"printed no JSON: {error}") from error
     return {row["size"]: row for row in read["rows"]}, read.get("figures", {})
 
 
 class Ours:
     """hg_rate, hg_bw, na_lat, na_bw."""
+
+    own = True  # a failure is one of this project
 
     def __init__(self, tool, protocol, *arguments, seconds=1.0, pinned=True):
         comm, name = protocol.split("+", 1)
@@ -84,14 +98,17 @@ class Idle(Ours):
 
     def __init__(self, protocol, seconds):
         super().__init__("hg_rate", protocol, "-y", "8", "-z", "8", "--idle", str(seconds))
+        self.idle_seconds = seconds
 
     def __call__(self, machine):
         command = [machine.tool(self.tool), *self.arguments, "--launch", "--seconds", "0.05", "--format", "json"]
-        figures = table(machine.call(command))[1]
+        figures = table(machine.call(command, more=self.idle_seconds))[1]
         return {0: {"percent": max(figure["value"] for figure in figures.values())}}
 
 
 class Floor:
+    own = True
+
     def __init__(self, *arguments, seconds=1.0):
         self.arguments = arguments
         self.seconds = seconds
@@ -105,7 +122,7 @@ class Floor:
 class Pair:
     """Two instances of a program of somebody else's, the first one waiting for the second."""
 
-    program = ""
+    own = False
 
     def start(self, machine, command, environment=None):
         if shutil.which(command[0]) is None:
@@ -118,7 +135,7 @@ class Pair:
         process = self.start(machine, server, environment)
         try:
             wait_for_port(port, process)
-            return machine.call(["taskset", "-c", str(machine.client), *client], timeout=60, environment=environment)
+            return machine.call(["taskset", "-c", str(machine.client), *client], environment=environment)
         finally:
             process.kill()
             process.wait()
@@ -143,7 +160,7 @@ def wait_for_port(port, process):
         if process.poll() is not None:
             break
         time.sleep(0.01)
-    raise Missing("the server side did not start")
+    raise Failed("the server side did not start")
 
 
 class UcxPerftest(Pair):
@@ -171,7 +188,7 @@ class UcxPerftest(Pair):
                               "-w", str(count // 10), "-f", "-v"], port, environment)
             numbers = [line.split(",") for line in text.splitlines() if re.match(r"^\s*\d+,", line)]
             if not numbers:
-                raise Missing("ucx_perftest printed no figures")
+                raise Failed("ucx_perftest printed no figures")
             rows[size] = self.row(numbers[-1])
         return rows
 
@@ -203,7 +220,7 @@ class FiPingpong(Pair):
                              ["fi_pingpong", "-P", str(port), *common, "127.0.0.1"], port)
             fields = text.strip().splitlines()[-1].split()
             if len(fields) < 7:
-                raise Missing("fi_pingpong printed no figures")
+                raise Failed("fi_pingpong printed no figures")
             us = 2 * float(fields[6])
             rows[size] = {"median_us": us, "mean_us": us}  # it has the mean only
         return rows
@@ -211,6 +228,8 @@ class FiPingpong(Pair):
 
 class Echo:
     """The same call on another library, by a small program of ours (-Dbench_peers=true)."""
+
+    own = False
 
     def __init__(self, library, sizes):
         self.library = library
@@ -228,6 +247,8 @@ class Echo:
 class Instructions:
     """A test of test/path that counts instructions."""
 
+    own = True
+
     def __init__(self, name):
         self.name = name
 
@@ -235,8 +256,8 @@ class Instructions:
         if shutil.which("valgrind") is None:
             raise Missing("valgrind is not installed")
         script = os.path.join(os.path.dirname(__file__), "..", "..", "..", "test", "path", "instructions.py")
-        text = machine.call(["python3", script, os.path.join(machine.folder, "test", "path", "instructions"), self.name], timeout=300)
+        text = machine.call(["python3", script, os.path.join(machine.folder, "test", "path", "instructions"), self.name], more=180)
         match = re.search(r"^([0-9.]+) instructions", text, re.MULTILINE)
         if match is None:
-            raise Missing("no count")
+            raise Failed("no count")
         return {0: {"instructions": float(match.group(1))}}
