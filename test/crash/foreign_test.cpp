@@ -248,13 +248,19 @@ TEST_CASE("no descriptor is left for who connects, and nobody burns the processo
         for (int i = 0; i < 20; ++i) {
             side.turn(20);
         }
-        const double cpu = now(CLOCK_PROCESS_CPUTIME_ID);
-        const double start = now(CLOCK_MONOTONIC);
-        while (now(CLOCK_MONOTONIC) - start < 1) {
-            side.turn(50);
+        // Who burns the processor does so all the time; a machine that stood still meanwhile, as
+        // virtual ones do, makes a process look like that once.
+        std::string verdict = "burns";
+        for (int second = 0; second < 3 && verdict != "calm"; ++second) {
+            const double cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+            const double start = now(CLOCK_MONOTONIC);
+            while (now(CLOCK_MONOTONIC) - start < 1) {
+                side.turn(50);
+            }
+            const double used = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+            verdict = used < 0.4 ? "calm" : verdict + ' ' + std::to_string(used);
         }
-        const double used = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-        link.put(used < 0.4 ? "calm" : "burns " + std::to_string(used) + " s of processor time");
+        link.put(verdict);
         limit.rlim_cur = usual;
         PARTY_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
         until_told();
