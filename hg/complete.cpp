@@ -26,6 +26,9 @@ void Handle::on_response(na::Operation& op, const na::Outcome& o) noexcept {
     }
     Handle& h = of(op);
     h.call_.answer_canceled = o.status == Status::canceled;
+    if (o.status == Status::hostunreach && h.call_.request_sent && !h.call_.repeated) {
+        h.call_.undelivered = h.port_->na().undelivered(h.kit_->input);
+    }
     h.note(o.status);
     h.forward_part_ended();
 }
@@ -94,7 +97,8 @@ void Handle::take_unusual_response(std::span<std::byte> message) noexcept {
 
 // Request sent, answer there, or either failed. May run inside a handler.
 void Handle::forward_ended() noexcept {
-    if (!(call_.ack_wanted || call_.more_wanted || call_.answer_canceled)) [[likely]] {
+    if (!(call_.ack_wanted || call_.more_wanted || call_.answer_canceled || call_.undelivered))
+        [[likely]] {
         finish(&Handle::run_forward);
     } else {
         forward_ended_otherwise();
@@ -102,6 +106,10 @@ void Handle::forward_ended() noexcept {
 }
 
 void Handle::forward_ended_otherwise() noexcept {
+    if (call_.undelivered) {
+        defer(&Handle::send_again);
+        return;
+    }
     if (call_.ack_wanted) {
         defer(
             &Handle::pull_output);  // whatever the status: the target waits for the acknowledgement

@@ -159,6 +159,7 @@ Status Handle::post_forward(std::size_t size) noexcept {
     const Kit& kit = *kit_;
     const bool large = (call_.flags & (wire::kOverflow | wire::kMoreData)) != 0;
     const bool wants_answer = !one_way_ || large;
+    request_size_ = static_cast<std::uint32_t>(size);
     na::Posting::Message message{.peer = peer(),
                                  .context_id = info_.context_id,
                                  .tag = tag_,
@@ -284,6 +285,21 @@ void Handle::say_in_vain(Completion& c) {
     of(c).forward_ended();
 }
 
+// The peer was killed and is there again, as the first message after a while has found out: it went
+// out as one to the old process, and was given to nobody.
+void Handle::send_again(Completion& c) {
+    Handle& h = of(c);
+    NA_LOG_INFO(rpc, "RPC {:#x} is sent again: its target is another process now", h.info_.id);
+    h.call_.undelivered = false;
+    h.call_.repeated = true;
+    h.status_.store(Status::success, std::memory_order_relaxed);
+    if (const Status s = h.post_forward(h.request_size_); !ok(s)) {
+        h.note(s);
+        h.forward_ended();
+        h.info_.context->settle();
+    }
+}
+
 // The receive of answers from who the handle is for.
 void Handle::fill_response(na::Posting& posting) noexcept {
     kit_->recv->when_over(&Handle::on_response, &Handle::take_response);
@@ -308,6 +324,8 @@ void Handle::on_request_sent(na::Operation& op, const na::Outcome& o) noexcept {
         h.count_sent_request();
     } else {
         h.note(o.status);
+        h.call_.undelivered = o.status == Status::hostunreach && !h.call_.repeated &&
+                              h.port_->na().undelivered(nullptr);
         if (!h.kit_->recv->idle()) {
             // No answer will come. This part goes on as the cancellation of the receive, outside
             // the lock.

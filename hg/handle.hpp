@@ -411,6 +411,7 @@ class Handle : private Completion {
     void give_up_claim() noexcept;
     void forward_in_vain() noexcept;
     static void say_in_vain(Completion& c);
+    static void send_again(Completion& c);
     void fill_response(na::Posting& posting) noexcept;
     void count_sent_request() noexcept;
     static void on_request_sent(na::Operation& op, const na::Outcome& o) noexcept;
@@ -568,9 +569,12 @@ class Handle : private Completion {
         bool ack_wanted = false;   // origin: the response is beyond the eager size
         bool more_wanted = false;  // origin: the program has to fetch what belongs to the response
         bool request_sent = false;
-        bool answer_canceled = false;  // the receive of the answer
-        bool answer_is_code = false;   // the target has answered with an error
-        std::uint8_t flags = 0;        // of the message that came
+        bool answer_is_code = false;  // the target has answered with an error
+        // One byte, as all of this is cleared by one store.
+        bool answer_canceled : 1 = false;  // the receive of the answer
+        bool undelivered : 1 = false;      // nobody was given the request: it is to be sent again
+        bool repeated : 1 = false;         // it was
+        std::uint8_t flags = 0;            // of the message that came
     };
     static_assert(sizeof(Call) == sizeof(std::uint64_t));
     alignas(8) Call call_;
@@ -578,6 +582,7 @@ class Handle : private Completion {
     std::size_t sent_ = 0;
     std::atomic<na::Status> status_{na::Status::success};  // the first failure
     std::uint32_t tag_ = 0;
+    std::uint32_t request_size_ = 0;  // of the message, headroom included
     std::uint32_t cookie_ = 0;
     Callback callback_;
 

@@ -340,6 +340,12 @@ class Context {
     // silent peers themselves.
     virtual void awaits(Op&, bool /*begins*/) {}
 
+    // Of a message that was posted from this buffer, and whose peer Sink::peer_lost() or
+    // Sink::context_lost() reports just now: whether it is known that nobody was given it, neither
+    // the process that was there nor one that has taken its place. It may be sent again then. Null:
+    // of one that has not left yet. Called from within these two.
+    virtual bool undelivered(const void* /*message*/) const noexcept { return false; }
+
     // Forget everything about the peer, which is about to be destroyed: close its connections of
     // this context. No operation refers to it any more.
     virtual void drop(Peer&) {}
@@ -432,7 +438,7 @@ class Plugin {
 };
 
 // Changes whenever anything in this header does.
-inline constexpr std::uint32_t kAbi = 10;
+inline constexpr std::uint32_t kAbi = 11;
 inline constexpr std::uint64_t kMagic = 0x31696261'6e6e6963;
 
 // What a plugin exports: a built-in one to na/plugin_table.cpp, a loadable module as

@@ -95,6 +95,12 @@ class Context final : public plugin::Sink {
     bool may_sleep() const noexcept { return !cls_.info().no_block; }
     // True: nothing is ready, and whatever comes will make wait_fd() readable.
     bool arm() noexcept;
+    // In the handler of an operation that ended as its peer is gone: whether a message to that
+    // peer, posted from this buffer (null: not sent yet), was given to nobody, and may be sent
+    // again.
+    bool undelivered(const void* message) const noexcept {
+        return plugin_ != nullptr && plugin_->undelivered(message);
+    }
     // Polls, spins, sleeps until the completion queue has something: success, or timeout.
     Status wait(unsigned timeout_ms) noexcept;
     // The same, and stop() ends it too; who makes that true calls wake() afterwards.

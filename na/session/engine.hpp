@@ -23,6 +23,7 @@
 // operations there: doom() does that later.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -96,6 +97,7 @@ class Engine : public plugin::Context {
     bool arm() final;
     void awaits(Op& op, bool begins) final;
     void drop(plugin::Peer& peer) final;
+    bool undelivered(const void* message) const noexcept final;
     // Those of sessions; transports append theirs.
     void stats(std::vector<plugin::Stat>& list) const override;
 
@@ -325,6 +327,7 @@ class Engine : public plugin::Context {
     // message.cpp
     plugin::Posted not_up(Link& link, const Op& op) noexcept;
     void sort(std::span<const std::byte> bytes);
+    void note_unknown(const Header& h) noexcept;
     void take(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes);
     bool deliver(Link& link, Lane lane, std::uint32_t tag, std::span<const std::byte> bytes);
     void deliver_held(Link& link);
@@ -374,6 +377,22 @@ class Engine : public plugin::Context {
     util::IntrusiveList<Link, &Link::dying> dead_;
     util::IntrusiveList<Link, &Link::departing> departing_;
     unsigned last_words_ = 0;  // polls since the last of those came
+
+    // Unexpected messages of sessions that there are not (any more), the last of them: which was
+    // the first, and how many came in a row. 0: none.
+    struct Unknown {
+        std::uint64_t cookie = 0;
+        std::uint16_t first = 0;
+        std::uint16_t count = 0;
+    };
+    std::array<Unknown, 16> unknown_;
+    std::size_t next_unknown_ = 0;
+    // While a session ends that the peer knows nothing of: that and further ones it was not given.
+    struct Undelivered {
+        std::uint64_t cookie = 0;  // 0: nothing is known
+        std::uint16_t first = 0;
+    };
+    Undelivered undelivered_;
 
     util::UniqueFd set_;  // epoll: the timer, the next
     util::UniqueFd fds_;  // epoll: those of watch_fd(); made with the first

@@ -220,7 +220,7 @@ bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint
            .kind = kind,
            .target = link.target,
            .taken = {link.taken[0], link.taken[1]},
-           .sent = {link.sent[0], link.sent[1]}}
+           .sent = {kind == Kind::reset ? link.reset_first : link.sent[0], link.sent[1]}}
         .write(bytes);
     std::size_t size = Header::kSize;
     if (has_card(kind)) {
@@ -272,7 +272,7 @@ bool Engine::flush(Link& link) noexcept {
     };
     const auto now = static_cast<std::uint32_t>(now_us());
     // A confirmation before a welcome: a peer that hears both takes the session that stands here.
-    if (!send(Link::kReset, Kind::reset, link.reset_cookie, 0) ||
+    if (!send(Link::kReset, Kind::reset, link.reset_cookie, 0, link.reset_tells ? kTells : 0) ||
         !send(Link::kConfirm, Kind::confirm, link.out_cookie, link.offer, link.stamp) ||
         !send(Link::kWelcome, Kind::welcome, link.welcome_offer,
               welcome_cookie(local_.secret, link.address.identity(), link.target,
@@ -467,6 +467,7 @@ void Engine::on_confirm(const Header& h, const Card& card) {
     if (age > kWelcomeLife || now - age <= link->begun) {
         malformed("a confirmation that comes too late");
         link->reset_cookie = h.cookie;  // who sent it in good faith believes in a session
+        link->reset_tells = false;
         link->due |= Link::kReset;
         flush(*link);
         return;
@@ -520,6 +521,14 @@ void Engine::refer(const Header& h, const Card& card) {
     if (Link* link = stranger(card)) {
         link->met = true;
         link->reset_cookie = h.cookie;
+        const auto it = std::find_if(unknown_.begin(), unknown_.end(),
+                                     [&](const Unknown& u) { return u.cookie == h.cookie; });
+        // What was sent before the question came here if all of it did from some message on. What
+        // was sent after it comes here, too.
+        const bool whole = it != unknown_.end() && it->count != 0 &&
+                           static_cast<std::uint16_t>(it->first + it->count) == h.sent[0];
+        link->reset_tells = true;
+        link->reset_first = whole ? it->first : h.sent[0];
         link->due |= Link::kReset;
         flush(*link);
     }
@@ -538,7 +547,16 @@ void Engine::on_reset(const Header& h, const Card& card) {
         link = it == links_.end() ? nullptr : it->second.get();
     }
     if (link != nullptr && fits(*link)) {
-        lost(*link, Status::hostunreach);
+        if (h.tag == kTells) {
+            undelivered_ = {h.cookie, h.sent[0]};
+        }
+        try {
+            lost(*link, Status::hostunreach);
+        } catch (...) {
+            undelivered_ = {};
+            throw;
+        }
+        undelivered_ = {};
     }
 }
 

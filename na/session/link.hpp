@@ -86,6 +86,8 @@ struct Link {
     std::uint64_t their_offer = 0;    // of a session that the peer began
     std::uint64_t welcome_offer = 0;  // to be answered
     std::uint64_t reset_cookie = 0;   // to be answered
+    bool reset_tells = false;         // with it: from which message on they did not arrive
+    std::uint16_t reset_first = 0;
     std::uint32_t max_message[kLanes] = {0, 0};  // that the peer takes
     std::uint16_t window = 0;
     std::uint16_t sent[kLanes] = {0, 0};

@@ -208,6 +208,7 @@ void Engine::broke(Link& link) {
     ++stats_.broken;
     parted(link);
     link.reset_cookie = cookie;
+    link.reset_tells = false;
     link.due |= Link::kReset;
     work(link);
 }

@@ -141,6 +141,7 @@ void Engine::sort(std::span<const std::byte> bytes) {
         const auto it = cookies_.find(h.cookie);
         if (it == cookies_.end() || it->second->state != Link::State::up) [[unlikely]] {
             malformed("a message of an ended or unknown session");
+            note_unknown(h);
             return;
         }
         link = last_ = it->second;
@@ -159,6 +160,38 @@ void Engine::sort(std::span<const std::byte> bytes) {
     link->heard = 0;
     acknowledged(*link, h);
     take(*link, static_cast<Lane>(lane), h.tag, bytes);
+}
+
+// Its sender is told, with the reset that he gets when he asks: what did not come here came nowhere
+// else if it was sent after something that did.
+void Engine::note_unknown(const Header& h) noexcept {
+    if (h.kind != Kind::unexpected || h.cookie == 0) {
+        return;
+    }
+    const std::uint16_t number = h.sent[static_cast<std::size_t>(Kind::unexpected)];
+    for (Unknown& u : unknown_) {
+        if (u.cookie == h.cookie) {
+            const bool next = number == static_cast<std::uint16_t>(u.first + u.count);
+            u.count = next && u.count != 0 && u.count != UINT16_MAX
+                          ? static_cast<std::uint16_t>(u.count + 1)
+                          : std::uint16_t{0};  // not in a row: nothing can be said
+            return;
+        }
+    }
+    unknown_[next_unknown_++ % unknown_.size()] = {h.cookie, number, 1};
+}
+
+// Asked while a session ends by a reset.
+bool Engine::undelivered(const void* message) const noexcept {
+    if (message == nullptr) {
+        return undelivered_.cookie != 0;
+    }
+    Header h;
+    return undelivered_.cookie != 0 &&
+           h.read({static_cast<const std::byte*>(message), Header::kSize}) &&
+           h.cookie == undelivered_.cookie && h.kind == Kind::unexpected &&
+           static_cast<std::int16_t>(static_cast<std::uint16_t>(
+               h.sent[static_cast<std::size_t>(Kind::unexpected)] - undelivered_.first)) >= 0;
 }
 
 // What has overtaken another message makes that one missing for a while, and when it comes it says

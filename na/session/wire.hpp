@@ -57,6 +57,10 @@ enum class Kind : std::uint8_t {
 };
 inline constexpr Kind kLastKind = Kind::news;
 // Who sends it, behind the header.
+// The stamp of a reset whose first count of messages sent is that of the first unexpected message
+// of that session that did not arrive; none did after it.
+inline constexpr std::uint32_t kTells = 1;
+
 constexpr bool has_card(Kind kind) noexcept {
     return kind > Kind::expected && kind != Kind::credit && kind != Kind::bye;
 }

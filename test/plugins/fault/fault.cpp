@@ -152,6 +152,9 @@ class Context final : public plugin::Context, private plugin::Sink {
     }
 
     void awaits(Op& op, bool begins) override { inner_->awaits(op, begins); }
+    bool undelivered(const void* message) const noexcept override {
+        return inner_->undelivered(message);
+    }
 
     void drop(plugin::Peer& peer) override {
         lost_.erase(&peer);
