@@ -104,6 +104,7 @@ CallState::CallState(CallState&& other) noexcept
       handle(std::exchange(other.handle, nullptr)),
       rpc(other.rpc),
       message(std::exchange(other.message, {})),
+      shown(std::move(other.shown)),
       status(other.status),
       guarded(other.guarded),
       cause(other.cause.load(std::memory_order_relaxed)),
@@ -259,6 +260,7 @@ std::span<const std::byte> CallState::reply() const noexcept {
 }
 
 void CallState::release() noexcept {
+    shown.clear();
     if (peer == nullptr) {
         return;
     }

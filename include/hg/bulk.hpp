@@ -16,8 +16,9 @@
 //     });
 //
 // What a peer may do with the memory is in the type; what the type does not allow does not compile.
-// The memory must stay until the peer is done, which an RPC that has ended says. allocate() gives
-// the memory that is moved fastest (over na+sm without any system call).
+// The memory must stay until the peer is done, which an RPC that has ended says; memory that a
+// descriptor owns (allocate(), and a container that expose() takes over) the call keeps that long.
+// allocate() gives the memory that is moved fastest (over na+sm without any system call).
 #pragma once
 
 #include <concepts>
@@ -104,8 +105,9 @@ class BulkRef {
     std::uint8_t context_ = 0;
 };
 
+// With `kept`, the memory is that: it goes after the registration.
 Result<BulkRef> expose(EngineCore& engine, std::span<const std::span<std::byte>> segments,
-                       Share share);
+                       Share share, std::shared_ptr<void> kept = nullptr);
 Result<BulkRef> allocate(EngineCore& engine, std::size_t bytes, Share share);
 void bind(const BulkRef& bulk);
 void write_bulk(Writer& w, const BulkRef& bulk);
@@ -210,8 +212,10 @@ class [[nodiscard(
 };
 
 // Memory of this process that peers may read, write, or both. A value: copies describe the same
-// memory, which is registered with the transport as long as one of them, or a transfer, is there.
-// Any thread.
+// memory, which is registered with the transport as long as one of them is there, or a RemoteBulk
+// that was made of one (in an argument, a struct), a transfer that uses it, or a call that shows
+// it, until that has ended. A response has left when its handler ends, and a one-way call when it
+// has succeeded: what they show has to be kept until the peer says that it is done. Any thread.
 template <Share S>
 class Bulk {
  public:
@@ -227,15 +231,14 @@ class Bulk {
         const std::span<std::byte> segments[] = {detail::bytes_of(memory)...};
         return Bulk(value(detail::expose(engine.core(), segments, S)));
     }
-    // The same for a container that the descriptor takes over.
+    // The same for a container that the descriptor takes over: it lives as long as the memory is
+    // registered, and is destroyed on the thread that lets go of it last.
     template <typename E, detail::contiguous C>
     requires(!std::is_lvalue_reference_v<C> && !std::ranges::borrowed_range<C>) static Bulk
         expose(const E& engine, C&& memory) {
         auto kept = std::make_shared<std::remove_const_t<C>>(std::forward<C>(memory));
         const std::span<std::byte> segments[] = {detail::bytes_of(*kept)};
-        Bulk bulk(value(detail::expose(engine.core(), segments, S)));
-        bulk.kept_ = std::move(kept);
-        return bulk;
+        return Bulk(value(detail::expose(engine.core(), segments, S, std::move(kept))));
     }
     // And for spans.
     template <typename E, typename T>
@@ -274,7 +277,6 @@ class Bulk {
  private:
     explicit Bulk(detail::BulkRef&& ref) noexcept : ref_(std::move(ref)) {}
 
-    std::shared_ptr<void> kept_;  // goes after the registration
     detail::BulkRef ref_;
 };
 

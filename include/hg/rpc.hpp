@@ -14,7 +14,8 @@
 //   hg::Result<int> r = add(peer, 1, 2).wait();              blocks
 //   add(peer, 1, 2).then([](hg::Result<int> r) { ... });     calls back on the engine's executor
 //
-// Arguments are encoded at once, so nothing of them needs to live until the call ends. Name and
+// Arguments are encoded at once, so nothing of them needs to live until the call ends, but memory
+// that descriptors among them show (hg/bulk.hpp). Name and
 // types together identify an RPC: a target whose definition differs answers as one that does not
 // have it (Status::noentry).
 //
@@ -163,6 +164,8 @@ class [[nodiscard(
         Result<Value> result = decode();
         if constexpr (!detail::has_views<R>()) {
             state_.release();
+        } else {
+            state_.shown.clear();
         }
         return result;
     }
@@ -298,6 +301,7 @@ class Rpc<R(P...)> {
         }
         message->write(
             [&](Writer& w) {
+                w.shown = &call.shown;
                 detail::write_request_header(w, call);
                 (detail::write_as<std::tuple_element_t<I, Arguments>>(w, std::get<I>(given)), ...);
             },

@@ -48,6 +48,7 @@ namespace detail {
 class EngineCore;
 class PeerCore;
 class RpcCounters;
+class BulkRef;
 
 // What an RPC is, apart from its types.
 struct RpcInfo {
@@ -143,6 +144,29 @@ class MessageRef {
     Handle* handle_;
 };
 
+// Memory of this process that a call shows its target: registered until the call has ended. Empty
+// where there is no peer.
+class Shown {
+ public:
+    Shown() noexcept = default;
+    Shown(Shown&& other) noexcept : first_(std::exchange(other.first_, nullptr)) {}
+    Shown& operator=(Shown&&) = delete;
+
+    void add(const BulkRef& bulk);  // throws std::bad_alloc
+    // Must come before the end.
+    void clear() noexcept {
+        if (first_ != nullptr) [[unlikely]] {
+            drop();
+        }
+    }
+
+ private:
+    struct Node;
+    void drop() noexcept;
+
+    Node* first_ = nullptr;
+};
+
 // One call, from its arguments to its result. Lives in the Call; moves until it is started.
 struct CallState {
     enum class Cause : std::uint8_t { none, deadline, stop, closing };
@@ -151,6 +175,7 @@ struct CallState {
     Handle* handle = nullptr;  // a reference; null: nothing was encoded
     const RpcInfo* rpc = nullptr;
     Message message;
+    Shown shown;
     Continuation* next = nullptr;
     Status status = Status::success;
     bool guarded = false;  // has a deadline or a stop token
@@ -194,7 +219,7 @@ struct CallState {
     Error remote_error(Reader& r, Status code) const;
     Error malformed(const Reader& r) const;
     EngineCore* engine() const noexcept;  // null: no peer
-    // Gives handle and peer back.
+    // Gives handle, peer and what was shown back.
     void release() noexcept;
     MessageRef keep() noexcept {
         return {std::exchange(peer, nullptr), std::exchange(handle, nullptr)};
