@@ -21,9 +21,11 @@
 // allocate() gives the memory that is moved fastest (over na+sm without any system call).
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <ranges>
 #include <span>
@@ -62,6 +64,8 @@ template <Share S>
 class Bulk;
 template <Share S>
 class RemoteBulk;
+template <typename T>
+class Elements;
 class Transfer;
 
 namespace detail {
@@ -113,9 +117,23 @@ void bind(const BulkRef& bulk);
 void write_bulk(Writer& w, const BulkRef& bulk);
 BulkRef read_bulk(Reader& r, Share share);
 
+// Says where something is, so that its bytes are of no use to a peer: pointers, views.
+template <typename T>
+inline constexpr bool refers = std::is_pointer_v<T> || std::is_member_pointer_v<T> ||
+                               std::ranges::view<T> || std::ranges::borrowed_range<T>;
+template <typename T>
+inline constexpr bool refers<std::reference_wrapper<T>> = true;
+template <typename T>
+inline constexpr bool refers<Elements<T>> = true;
+template <typename T, std::size_t N>
+inline constexpr bool refers<std::array<T, N>> = refers<std::remove_cv_t<T>>;
+template <typename T, std::size_t N>
+inline constexpr bool refers<T[N]> = refers<std::remove_cv_t<T>>;
+
 template <typename C>
 concept contiguous = std::ranges::contiguous_range<C> && std::ranges::sized_range<C> &&
-    std::is_trivially_copyable_v<std::ranges::range_value_t<C>>;
+    std::is_trivially_copyable_v<std::ranges::range_value_t<C>> &&
+    !refers<std::remove_cv_t<std::ranges::range_value_t<C>>>;
 
 // The bytes of a container; the permission was checked before const is taken away.
 template <contiguous C>
@@ -222,8 +240,9 @@ class Bulk {
     Bulk() noexcept = default;  // no memory
 
     // Shows containers of trivially copyable elements, or spans, one after the other as one range
-    // of bytes. The memory stays the caller's and must outlive the descriptor and the transfers.
-    // Throw Exception (nomem, and what the transport answers), std::bad_alloc.
+    // of bytes; not of pointers and views, which say nothing to a peer. The memory stays the
+    // caller's and must outlive the descriptor and the transfers. Throw Exception (nomem, and what
+    // the transport answers), std::bad_alloc.
     template <typename E, detail::contiguous... C>
     requires(sizeof...(C) > 0) static Bulk expose(const E& engine, C&... memory) {
         static_assert(!allows(S, Share::write) || !(detail::is_constant<C> || ...),
@@ -242,10 +261,11 @@ class Bulk {
     }
     // And for spans.
     template <typename E, typename T>
+    requires detail::contiguous<std::span<T>>
     static Bulk expose(const E& engine, std::span<T> memory) {
         return expose<E, std::span<T>>(engine, memory);
     }
-    // A number of segments that is known at run time.
+    // A number of segments that is known at run time: a vector of spans, say.
     template <typename E>
     static Bulk expose(const E& engine, std::span<const std::span<std::byte>> segments) {
         return Bulk(value(detail::expose(engine.core(), segments, S)));
