@@ -165,6 +165,7 @@ bool EngineCore::hand_out() noexcept {
 void EngineCore::run_job(Completion& completion) noexcept {
     completion.run(completion);
     leave(jobs);
+    drop_handlers();
     unref();
 }
 
@@ -353,6 +354,8 @@ void EngineCore::finish() noexcept {
     }
     expel();
     close();
+    finished_.store(true, std::memory_order_seq_cst);
+    drop_handlers();
 }
 
 void EngineCore::attach(std::shared_ptr<void> driver) noexcept {

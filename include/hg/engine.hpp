@@ -152,7 +152,8 @@ class Engine {
     // Ends the engine: no request and no call is accepted any more; calls and handlers in flight
     // get `limit` to end; then the calls end with Status::canceled, callers of handlers that still
     // run are answered so, and Request::stop() is requested. A handler that goes on beyond that
-    // keeps what it uses; its answer goes nowhere. Once; later calls do nothing.
+    // keeps what it uses; its answer goes nowhere. Handlers are destroyed, with what they have
+    // captured, when the last of them has ended. Once; later calls do nothing.
     void shutdown(std::chrono::milliseconds limit) noexcept;
 
     // What connect() of other processes takes; empty where the transport has none. Throws
@@ -166,8 +167,9 @@ class Engine {
     // This engine itself; calls do not leave the process.
     Peer self() const;
 
-    // Serves an RPC by `handler` (hg/handler.hpp) from now on, as long as the engine lives. The
-    // handler is moved in and called from the executor. Throws Exception: exist (served already),
+    // Serves an RPC by `handler` (hg/handler.hpp) from now on, until the engine ends. The handler
+    // is moved in and called from the executor. It may have peers and memory of this engine; they
+    // go with it in shutdown(). Throws Exception: exist (served already),
     // opnotsupported (a client), std::bad_alloc.
     template <typename Definition, typename F>
     void serve(const Definition& definition, F handler) {

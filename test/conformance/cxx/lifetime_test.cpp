@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How long memory lives that descriptors have taken over.
+// How long things live: memory that descriptors have taken over, and what handlers have captured.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -68,6 +68,25 @@ void serve_all(hg::Engine& server) {
         co_return text;
     });
 }
+
+// Where a coroutine waits until the test lets it go on.
+class Barrier {
+ public:
+    auto operator co_await() noexcept {
+        struct Awaiter {
+            std::atomic<void*>& waiting;
+            bool await_ready() const noexcept { return false; }
+            void await_suspend(std::coroutine_handle<> me) noexcept { waiting = me.address(); }
+            void await_resume() const noexcept {}
+        };
+        return Awaiter{waiting_};
+    }
+    bool reached() const noexcept { return waiting_ != nullptr; }
+    void open() { std::coroutine_handle<>::from_address(waiting_.exchange(nullptr)).resume(); }
+
+ private:
+    std::atomic<void*> waiting_{nullptr};
+};
 
 }  // namespace
 
@@ -195,4 +214,52 @@ TEST_CASE("memory and engine may go in any order, on any thread") {
     CHECK(bytes.use_count() == 2);
     std::thread([last = std::exchange(kept, {})] {}).join();
     CHECK(bytes.use_count() == 1);
+}
+
+TEST_CASE("an engine lets its handlers go when it ends, with what they have of it") {
+    const auto probe = std::make_shared<int>(0);
+    for (const bool bulk : {false, true}) {
+        hg::Engine engine = hg::Engine::server(support::options().protocol);
+        if (bulk) {
+            engine.serve(add, [probe, b = FullBulk::allocate(engine, 10'000)](int x, int y) {
+                return x + y + static_cast<int>(b.size());
+            });
+        } else {
+            engine.serve(add, [probe, self = engine.connect(engine.uri())](int x, int y) {
+                return x + y + (self ? 0 : 1);
+            });
+        }
+        CHECK(add(engine.self(), 1, 2).get() == (bulk ? 10'003 : 3));
+        CHECK(probe.use_count() == 2);
+        if (bulk) {
+            engine.shutdown(1s);
+            CHECK(probe.use_count() == 1);
+        }
+    }
+    CHECK(probe.use_count() == 1);
+}
+
+TEST_CASE("a handler that outlives its engine is let go at its end") {
+    hg::EngineOptions options;
+    options.drain = 20ms;
+    Barrier barrier;
+    const auto probe = std::make_shared<int>(0);
+    std::optional<hg::Engine> server(hg::Engine::server(support::options().protocol, options));
+    hg::Engine client = hg::Engine::client(support::options().protocol);
+    std::atomic<long> owners{0};
+    server->serve(nothing, [&, probe, self = server->self()]() -> Task<> {
+        co_await barrier;
+        owners = probe.use_count();
+    });
+    server->serve(add, [probe](int a, int b) { return a + b; });
+    const hg::Peer peer = client.connect(server->uri());
+    std::atomic<int> status{-1};
+    nothing(peer).then([&](hg::Result<void> r) { status = static_cast<int>(r.status()); });
+    REQUIRE(support::until([&] { return barrier.reached(); }));
+    server.reset();
+    CHECK(probe.use_count() == 3);
+    barrier.open();
+    CHECK(owners == 3);
+    CHECK(probe.use_count() == 1);
+    REQUIRE(support::until([&] { return status != -1; }));
 }
