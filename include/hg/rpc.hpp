@@ -51,8 +51,11 @@ class Held {
  public:
     Held() noexcept(std::is_nothrow_default_constructible_v<R>)
         : value_(), message_(nullptr, nullptr) {}  // views of nothing
-    const R& operator*() const noexcept { return value_; }
-    const R* operator->() const noexcept { return &value_; }
+    const R& operator*() const& noexcept { return value_; }
+    const R* operator->() const& noexcept { return &value_; }
+    // The views would be gone with it: give it a name first.
+    const R& operator*() const&& = delete;
+    const R* operator->() const&& = delete;
 
  private:
     friend class Call<R>;

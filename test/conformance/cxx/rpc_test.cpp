@@ -70,6 +70,23 @@ TEST_CASE("views look into the message, on both sides") {
     CHECK(**third == "wwwww");
 }
 
+// What a temporary result looks into would be gone with it.
+template <typename H>
+concept readable = requires {
+    *std::declval<H>();
+    std::declval<H>().operator->();
+};
+template <typename H>
+concept unreadable = !requires {
+    *std::declval<H>();
+}
+&&!requires {
+    std::declval<H>().operator->();
+};
+using HeldText = hg::Held<std::string_view>;
+static_assert(unreadable<HeldText> && unreadable<const HeldText> && readable<HeldText&> &&
+              readable<const HeldText&>);
+
 TEST_CASE("a handler's error reaches the caller with code and text") {
     Pair pair;
     pair.server.serve(fail, [](int how) -> hg::Result<void> {
