@@ -38,6 +38,11 @@ bool read_header(RequestState& request) noexcept {
     return true;
 }
 
+// An error says that it is none: the caller gets one all the same.
+Status status_of(const Error& error) noexcept {
+    return ok(error.status) ? Status::other_error : error.status;
+}
+
 // Ends a request that no handler begins with.
 void turn_away(const RequestState& request, const Error& error) noexcept {
     request.respond_error(error);
@@ -267,7 +272,7 @@ void RequestState::respond_error(const Error& error) const noexcept {
     try {
         written = message.write(
             [&](Writer& w) {
-                w.scalar(static_cast<std::uint8_t>(error.status));
+                w.scalar(static_cast<std::uint8_t>(status_of(error)));
                 w(std::string_view(error.message).substr(0, kLongestText));
             },
             status, what);
@@ -277,7 +282,7 @@ void RequestState::respond_error(const Error& error) const noexcept {
     if (written) {
         respond(message);
     } else {
-        (void)handle->respond_error(error.status, {});
+        (void)handle->respond_error(status_of(error), {});
     }
 }
 

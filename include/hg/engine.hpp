@@ -231,16 +231,22 @@ decltype(auto) sync_wait(Engine& engine, A operation) {
 namespace detail {
 
 // A timer that is awaited.
-class Sleep {
+class [[nodiscard("nothing sleeps before it is awaited")]] Sleep {
  public:
-    Sleep(EngineCore& engine, Clock::time_point when) noexcept : engine_(engine) {
+    Sleep(EngineCore & engine, Clock::time_point when) noexcept : engine_(engine) {
         timer_.when = when;
     }
     // Before it is started.
-    Sleep(Sleep&& other) noexcept : engine_(other.engine_) { timer_.when = other.timer_.when; }
-    auto operator co_await() && noexcept { return Awaiter<Sleep>(*this); }
-    bool start(Continuation& next);  // throws std::bad_alloc
-    bool take() const noexcept { return passed_; }
+    Sleep(Sleep && other) noexcept : engine_(other.engine_) {
+        timer_.when = other.timer_.when;
+    }
+    auto operator co_await()&& noexcept {
+        return Awaiter<Sleep>(*this);
+    }
+    bool start(Continuation & next);  // throws std::bad_alloc
+    bool take() const noexcept {
+        return passed_;
+    }
 
  private:
     friend class SleepAccess;

@@ -24,8 +24,10 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <tuple>
@@ -85,6 +87,40 @@ concept same_encoding = Sendable<A> && Sendable<B> && !custom<A> && !custom<B> &
 template <typename A, typename P>
 concept argument_for = same_encoding<std::remove_cvref_t<A>, P> || std::is_convertible_v<A, P>;
 
+// Whether a number is one of `P`, whatever its type: an integer is itself there; of a real number
+// the range counts, not how finely P tells numbers apart.
+template <typename P, typename A>
+constexpr bool fits(A number) noexcept {
+    using Limits = std::numeric_limits<P>;
+    if constexpr (std::is_integral_v<P>) {
+        const auto converted = static_cast<P>(number);
+        if constexpr (std::is_signed_v<A> != std::is_signed_v<P>) {
+            if (std::is_signed_v<A> ? number < A{} : converted < P{}) {
+                return false;
+            }
+        }
+        return static_cast<A>(converted) == number;
+    } else if constexpr (std::is_integral_v<A>) {
+        if constexpr (std::numeric_limits<A>::digits <= Limits::digits) {
+            return true;
+        } else {
+            const auto bits = static_cast<std::uint64_t>(number);
+            const std::uint64_t magnitude = number < A{} ? std::uint64_t{0} - bits : bits;
+            return magnitude == 0 ||
+                   std::bit_width(magnitude) - static_cast<unsigned>(std::countr_zero(magnitude)) <=
+                       static_cast<unsigned>(Limits::digits);
+        }
+    } else if constexpr (std::numeric_limits<A>::max_exponent <= Limits::max_exponent) {
+        return true;
+    } else {
+        // Infinities and what is no number stay that.
+        constexpr auto most = static_cast<A>(Limits::max());
+        constexpr auto infinity = std::numeric_limits<A>::infinity();
+        const A magnitude = number < A{} ? -number : number;
+        return !(magnitude > most) || magnitude == infinity;
+    }
+}
+
 // Encodes an argument as its parameter. A number that does not fit it fails the call.
 template <typename P, typename A>
 void write_as(Writer& w, const A& argument) {
@@ -95,19 +131,11 @@ void write_as(Writer& w, const A& argument) {
         static_assert(std::is_integral_v<A> || std::is_floating_point_v<P>,
                       "a floating-point argument for an integer parameter: convert it where the "
                       "call is made");
-        const auto converted = static_cast<P>(argument);
-        if constexpr (std::is_integral_v<P>) {
-            bool fits = static_cast<A>(converted) == argument;
-            if constexpr (std::is_signed_v<A> != std::is_signed_v<P>) {
-                const bool negative = std::is_signed_v<A> ? argument < A{} : converted < P{};
-                fits = fits && !negative;
-            }
-            if (!fits) {
-                w.fail(Status::invalid_arg, "an argument that its parameter is too small for");
-                return;
-            }
+        if (!fits<P>(argument)) {
+            w.fail(Status::invalid_arg, "an argument that its parameter is too small for");
+            return;
         }
-        w(converted);
+        w(static_cast<P>(argument));
     } else if constexpr (same_encoding<std::string_view, P> &&
                          std::is_convertible_v<const A&, std::string_view>) {
         w(static_cast<std::string_view>(argument));
