@@ -323,8 +323,7 @@ void EngineCore::shutdown(std::chrono::milliseconds limit) noexcept {
         return;
     }
     refuse();
-    const auto now = Clock::now();
-    wait_quiet(limit > Clock::time_point::max() - now ? Clock::time_point::max() : now + limit);
+    wait_quiet(within(limit).deadline);
     cancel_rest(limit);
     for (auto deadline = Clock::now() + kGrace; !quiet() && Clock::now() < deadline;) {
         end_rest();

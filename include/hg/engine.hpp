@@ -205,7 +205,8 @@ class Engine {
     void spawn(F f) { spawn(detail::keep_and_run(std::move(f))); }
     // Awaitables: goes on on the executor, now or after `time`; canceled early by shutdown(): the
     // value says whether the time has passed.
-    auto sleep(Clock::duration time);
+    template <typename Rep, typename Period>
+    auto sleep(const std::chrono::duration<Rep, Period>& time);
     // Calls in flight; handlers that run, and requests that wait for one.
     std::uint32_t calls() const noexcept;
     std::uint32_t requests() const noexcept;
@@ -262,7 +263,8 @@ class [[nodiscard("nothing sleeps before it is awaited")]] Sleep {
 
 }  // namespace detail
 
-inline auto Engine::sleep(Clock::duration time) {
+template <typename Rep, typename Period>
+auto Engine::sleep(const std::chrono::duration<Rep, Period>& time) {
     return detail::Sleep(*core_, within(time).deadline);
 }
 

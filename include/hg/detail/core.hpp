@@ -29,18 +29,26 @@ using Clock = std::chrono::steady_clock;
 
 // Passed behind the arguments of a call.
 struct CallOptions {
-    // The call ends with Status::timeout then, whatever the target does. The target is told, and
-    // does not begin what nobody waits for.
+    // The call ends with Status::timeout then, whatever the target does. The target is told, where
+    // it is at most 71 minutes away, and does not begin what nobody waits for.
     Clock::time_point deadline = Clock::time_point::max();
     // The call ends with Status::canceled when a stop is requested.
     std::stop_token stop = {};
 };
 
-// A deadline from now on.
-inline CallOptions within(Clock::duration time) {
+// A deadline from now on; of a time that the clock does not get to, none.
+template <typename Rep, typename Period>
+CallOptions within(const std::chrono::duration<Rep, Period>& time) {
+    // In seconds first: in the clock's units a long time may be no number.
+    using Seconds = std::chrono::duration<long double>;
     const auto now = Clock::now();
-    return {.deadline =
-                time > Clock::time_point::max() - now ? Clock::time_point::max() : now + time};
+    if (Seconds(time) >= Seconds(Clock::time_point::max() - now)) {
+        return {.deadline = Clock::time_point::max()};
+    }
+    if (Seconds(time) <= Seconds(Clock::duration::min()) / 2) {
+        return {.deadline = Clock::time_point::min()};
+    }
+    return {.deadline = now + std::chrono::duration_cast<Clock::duration>(time)};
 }
 
 namespace detail {
