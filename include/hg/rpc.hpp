@@ -15,9 +15,13 @@
 //   add(peer, 1, 2).then([](hg::Result<int> r) { ... });     calls back on the engine's executor
 //
 // Arguments are encoded at once, so nothing of them needs to live until the call ends, but memory
-// that descriptors among them show (hg/bulk.hpp). Name and
-// types together identify an RPC: a target whose definition differs answers as one that does not
-// have it (Status::noentry).
+// that descriptors among them show (hg/bulk.hpp).
+//
+// Name and types together identify an RPC: a target whose definition differs answers as one that
+// does not have it (Status::noentry). Compared is what the compiler sees of the types: numbers,
+// containers, members of aggregates, six types deep. Types with a serialize() of their own are all
+// alike, and so is what lies deeper: where these differ, one side's bytes are read as the other's
+// values, or fail to be with protocol_error. Give the RPC another name when such a type changes.
 //
 // Where the result has views (string_view, span), co_await and get() answer a Held<R>, which keeps
 // the message that they look into.
