@@ -23,6 +23,9 @@
 // alike, and so is what lies deeper: where these differ, one side's bytes are read as the other's
 // values, or fail to be with protocol_error. Give the RPC another name when such a type changes.
 //
+// In handlers and callbacks co_await: get() and wait() on the engine's own thread run other
+// handlers inside, without a bound for stack or time (hg/operation.hpp).
+//
 // Where the result has views (string_view, span), co_await and get() answer a Held<R>, which keeps
 // the message that they look into.
 #pragma once
