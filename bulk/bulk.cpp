@@ -52,6 +52,7 @@ Bulk::~Bulk() {
     } else if (allocated_ != nullptr) {
         allocator_->free_memory(allocated_, allocated_size_);
     }
+    kept_.reset();
     delete owner_.load(std::memory_order_acquire);
     space_.live_.fetch_sub(1, std::memory_order_release);
 }

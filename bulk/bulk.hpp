@@ -110,6 +110,10 @@ class Bulk {
     // not find something else there then.
     void retire() noexcept { retired_ = true; }
 
+    // What the memory belongs to: goes after the registrations, on the thread that has the last
+    // reference. Before anybody else sees the descriptor.
+    void keep(std::shared_ptr<void> owner) noexcept { kept_ = std::move(owner); }
+
     std::uint64_t size() const noexcept { return size_; }  // bytes
     std::span<const Segment> segments() const noexcept { return segments_; }
     Access access() const noexcept { return access_; }
@@ -198,6 +202,7 @@ class Bulk {
     std::size_t allocated_size_ = 0;
     na::Class* allocator_ = nullptr;
     bool retired_ = false;
+    std::shared_ptr<void> kept_;
 };
 
 // One reference to a descriptor.

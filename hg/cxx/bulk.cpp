@@ -94,14 +94,18 @@ std::span<std::byte> BulkRef::first_segment() const noexcept {
 }
 
 Result<BulkRef> expose(EngineCore& engine, std::span<const std::span<std::byte>> segments,
-                       Share share) {
+                       Share share, std::shared_ptr<void> kept) {
     std::vector<na::Segment> list;
     list.reserve(segments.size());
     for (const std::span<std::byte> s : segments) {
         list.push_back({s.data(), s.size()});
     }
-    return made(engine, ::bulk::Bulk::create(engine.cls().space(), list,
-                                             static_cast<::bulk::Access>(share)));
+    auto bulk =
+        ::bulk::Bulk::create(engine.cls().space(), list, static_cast<::bulk::Access>(share));
+    if (bulk && kept != nullptr) {
+        (*bulk)->keep(std::move(kept));
+    }
+    return made(engine, std::move(bulk));
 }
 
 Result<BulkRef> allocate(EngineCore& engine, std::size_t bytes, Share share) {
@@ -118,6 +122,29 @@ void bind(const BulkRef& bulk) {
         auto owner = std::make_unique<::bulk::Owner>();
         fill(*owner, bulk.engine()->cls().self());
         (void)bulk.bulk()->bind(std::move(owner));  // another thread was faster: to the same
+    }
+}
+
+// --- what a call shows
+
+struct Shown::Node {
+    BulkRef bulk;
+    Node* next = nullptr;
+
+    static void* operator new(std::size_t bytes) { return allocate_frame(bytes); }
+    static void operator delete(void* place, std::size_t bytes) noexcept {
+        free_frame(place, bytes);
+    }
+};
+
+void Shown::add(const BulkRef& bulk) {
+    first_ = new Node{bulk, first_};
+}
+
+void Shown::drop() noexcept {
+    while (Node* node = first_) {
+        first_ = node->next;
+        delete node;
     }
 }
 
@@ -161,6 +188,10 @@ void write_bulk(Writer& w, const BulkRef& bulk) {
         !written || *written != size) {
         w.fail(written ? Status::other_error : written.status(),
                "a bulk descriptor cannot be encoded");
+        return;
+    }
+    if (w.shown != nullptr && bulk.bulk()->is_local()) {
+        w.shown->add(bulk);
     }
 }
 

@@ -104,6 +104,7 @@ CallState::CallState(CallState&& other) noexcept
       handle(std::exchange(other.handle, nullptr)),
       rpc(other.rpc),
       message(std::exchange(other.message, {})),
+      shown(std::move(other.shown)),
       status(other.status),
       guarded(other.guarded),
       cause(other.cause.load(std::memory_order_relaxed)),
@@ -157,11 +158,18 @@ void write_request_header(Writer& w, const CallState& call) {
         w.scalar(std::uint8_t{0});
         return;
     }
-    const auto left =
-        std::chrono::duration_cast<std::chrono::microseconds>(call.options.deadline - Clock::now())
-            .count();
+    const auto now = Clock::now();
+    const std::int64_t left =
+        call.options.deadline <= now
+            ? 0
+            : std::chrono::duration_cast<std::chrono::microseconds>(call.options.deadline - now)
+                  .count();
+    if (left > UINT32_MAX) {  // which the header has no room for: the caller alone knows
+        w.scalar(std::uint8_t{0});
+        return;
+    }
     w.scalar(kWithDeadline);
-    w.scalar(static_cast<std::uint32_t>(std::clamp<std::int64_t>(left, 0, UINT32_MAX)));
+    w.scalar(static_cast<std::uint32_t>(left));
 }
 
 bool CallState::start(Continuation& continuation) noexcept {
@@ -259,6 +267,7 @@ std::span<const std::byte> CallState::reply() const noexcept {
 }
 
 void CallState::release() noexcept {
+    shown.clear();
     if (peer == nullptr) {
         return;
     }

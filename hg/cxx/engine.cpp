@@ -165,6 +165,7 @@ bool EngineCore::hand_out() noexcept {
 void EngineCore::run_job(Completion& completion) noexcept {
     completion.run(completion);
     leave(jobs);
+    drop_handlers();
     unref();
 }
 
@@ -322,8 +323,7 @@ void EngineCore::shutdown(std::chrono::milliseconds limit) noexcept {
         return;
     }
     refuse();
-    const auto now = Clock::now();
-    wait_quiet(limit > Clock::time_point::max() - now ? Clock::time_point::max() : now + limit);
+    wait_quiet(within(limit).deadline);
     cancel_rest(limit);
     for (auto deadline = Clock::now() + kGrace; !quiet() && Clock::now() < deadline;) {
         end_rest();
@@ -353,6 +353,8 @@ void EngineCore::finish() noexcept {
     }
     expel();
     close();
+    finished_.store(true, std::memory_order_seq_cst);
+    drop_handlers();
 }
 
 void EngineCore::attach(std::shared_ptr<void> driver) noexcept {

@@ -147,6 +147,12 @@ class EngineCore {
     Result<void> serve(std::unique_ptr<Served> served);
     static Status invoke(Handle& handle, Registration::Opaque user);
     void handler_ended() noexcept;
+    // At the end, once none runs: what they have captured may be of this engine, and would keep it.
+    void drop_handlers() noexcept {
+        if (finished_.load(std::memory_order_seq_cst)) [[unlikely]] {
+            drop_handlers_if_last();
+        }
+    }
 
     // Null: EngineOptions::stats is not set.
     RpcTable* counters() const noexcept { return counters_.get(); }
@@ -165,6 +171,7 @@ class EngineCore {
     void finish() noexcept;
     void close() noexcept;
     void expel() noexcept;
+    void drop_handlers_if_last() noexcept;
     void begin_waiting() noexcept;
     void start(RequestState& request, Served& served) noexcept;
 
@@ -180,6 +187,7 @@ class EngineCore {
     std::atomic<bool> canceling_{false};  // what is in flight
     std::atomic<bool> stop_{false};       // run(), drive()
     std::atomic<bool> over_{false};
+    std::atomic<bool> finished_{false};     // nothing begins any more
     std::atomic<std::uint32_t> inside_{0};  // threads in step()
     std::stop_source stopping_;
     std::thread thread_;

@@ -38,6 +38,11 @@ bool read_header(RequestState& request) noexcept {
     return true;
 }
 
+// An error says that it is none: the caller gets one all the same.
+Status status_of(const Error& error) noexcept {
+    return ok(error.status) ? Status::other_error : error.status;
+}
+
 // Ends a request that no handler begins with.
 void turn_away(const RequestState& request, const Error& error) noexcept {
     request.respond_error(error);
@@ -171,6 +176,28 @@ void EngineCore::handler_ended() noexcept {
         !begin_.pending.exchange(true, std::memory_order_acq_rel)) [[unlikely]] {
         context_->complete(begin_);
     }
+    drop_handlers();
+}
+
+// Wherever the last of what it looks at may have ended, and in finish(): one of them sees that it
+// is the last. Nobody triggers any more, so that no handler can begin; handles that are
+// still there may refer to their registrations, which are not live then.
+void EngineCore::drop_handlers_if_last() noexcept {
+    if (handlers.load(std::memory_order_seq_cst) != 0 ||
+        waiting.load(std::memory_order_seq_cst) != 0 || jobs.load(std::memory_order_seq_cst) != 0) {
+        return;
+    }
+    std::unordered_map<std::uint64_t, std::string> served;
+    {
+        const std::lock_guard guard(mutex_);
+        served.swap(served_);
+    }
+    Registry& registry = class_->registry();
+    for (const auto& [id, name] : served) {
+        const std::unique_ptr<Served> handler(static_cast<Served*>(registry.data(id)));
+        (void)registry.set_data(id, nullptr, nullptr);
+        (void)registry.remove(id);
+    }
 }
 
 // One handler for a request that waits; at the end of the engine an answer for each.
@@ -245,7 +272,7 @@ void RequestState::respond_error(const Error& error) const noexcept {
     try {
         written = message.write(
             [&](Writer& w) {
-                w.scalar(static_cast<std::uint8_t>(error.status));
+                w.scalar(static_cast<std::uint8_t>(status_of(error)));
                 w(std::string_view(error.message).substr(0, kLongestText));
             },
             status, what);
@@ -255,7 +282,7 @@ void RequestState::respond_error(const Error& error) const noexcept {
     if (written) {
         respond(message);
     } else {
-        (void)handle->respond_error(error.status, {});
+        (void)handle->respond_error(status_of(error), {});
     }
 }
 

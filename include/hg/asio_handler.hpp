@@ -147,6 +147,9 @@ void spawn_on(const E& executor, S& served, hg::detail::RequestState& request) n
 
 namespace detail {
 
+template <typename X, typename F>
+struct ParametersOf<asio::On<X, F>> : ParametersOf<F> {};
+
 template <typename T, typename E>
 struct unwrap_task<boost::asio::awaitable<T, E>> {
     using type = T;

@@ -16,13 +16,16 @@
 //     });
 //
 // What a peer may do with the memory is in the type; what the type does not allow does not compile.
-// The memory must stay until the peer is done, which an RPC that has ended says. allocate() gives
-// the memory that is moved fastest (over na+sm without any system call).
+// The memory must stay until the peer is done, which an RPC that has ended says; memory that a
+// descriptor owns (allocate(), and a container that expose() takes over) the call keeps that long.
+// allocate() gives the memory that is moved fastest (over na+sm without any system call).
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <ranges>
 #include <span>
@@ -61,6 +64,8 @@ template <Share S>
 class Bulk;
 template <Share S>
 class RemoteBulk;
+template <typename T>
+class Elements;
 class Transfer;
 
 namespace detail {
@@ -104,16 +109,31 @@ class BulkRef {
     std::uint8_t context_ = 0;
 };
 
+// With `kept`, the memory is that: it goes after the registration.
 Result<BulkRef> expose(EngineCore& engine, std::span<const std::span<std::byte>> segments,
-                       Share share);
+                       Share share, std::shared_ptr<void> kept = nullptr);
 Result<BulkRef> allocate(EngineCore& engine, std::size_t bytes, Share share);
 void bind(const BulkRef& bulk);
 void write_bulk(Writer& w, const BulkRef& bulk);
 BulkRef read_bulk(Reader& r, Share share);
 
+// Says where something is, so that its bytes are of no use to a peer: pointers, views.
+template <typename T>
+inline constexpr bool refers = std::is_pointer_v<T> || std::is_member_pointer_v<T> ||
+                               std::ranges::view<T> || std::ranges::borrowed_range<T>;
+template <typename T>
+inline constexpr bool refers<std::reference_wrapper<T>> = true;
+template <typename T>
+inline constexpr bool refers<Elements<T>> = true;
+template <typename T, std::size_t N>
+inline constexpr bool refers<std::array<T, N>> = refers<std::remove_cv_t<T>>;
+template <typename T, std::size_t N>
+inline constexpr bool refers<T[N]> = refers<std::remove_cv_t<T>>;
+
 template <typename C>
 concept contiguous = std::ranges::contiguous_range<C> && std::ranges::sized_range<C> &&
-    std::is_trivially_copyable_v<std::ranges::range_value_t<C>>;
+    std::is_trivially_copyable_v<std::ranges::range_value_t<C>> &&
+    !refers<std::remove_cv_t<std::ranges::range_value_t<C>>>;
 
 // The bytes of a container; the permission was checked before const is taken away.
 template <contiguous C>
@@ -210,16 +230,19 @@ class [[nodiscard(
 };
 
 // Memory of this process that peers may read, write, or both. A value: copies describe the same
-// memory, which is registered with the transport as long as one of them, or a transfer, is there.
-// Any thread.
+// memory, which is registered with the transport as long as one of them is there, or a RemoteBulk
+// that was made of one (in an argument, a struct), a transfer that uses it, or a call that shows
+// it, until that has ended. A response has left when its handler ends, and a one-way call when it
+// has succeeded: what they show has to be kept until the peer says that it is done. Any thread.
 template <Share S>
 class Bulk {
  public:
     Bulk() noexcept = default;  // no memory
 
     // Shows containers of trivially copyable elements, or spans, one after the other as one range
-    // of bytes. The memory stays the caller's and must outlive the descriptor and the transfers.
-    // Throw Exception (nomem, and what the transport answers), std::bad_alloc.
+    // of bytes; not of pointers and views, which say nothing to a peer. The memory stays the
+    // caller's and must outlive the descriptor and the transfers. Throw Exception (nomem, and what
+    // the transport answers), std::bad_alloc.
     template <typename E, detail::contiguous... C>
     requires(sizeof...(C) > 0) static Bulk expose(const E& engine, C&... memory) {
         static_assert(!allows(S, Share::write) || !(detail::is_constant<C> || ...),
@@ -227,22 +250,22 @@ class Bulk {
         const std::span<std::byte> segments[] = {detail::bytes_of(memory)...};
         return Bulk(value(detail::expose(engine.core(), segments, S)));
     }
-    // The same for a container that the descriptor takes over.
+    // The same for a container that the descriptor takes over: it lives as long as the memory is
+    // registered, and is destroyed on the thread that lets go of it last.
     template <typename E, detail::contiguous C>
     requires(!std::is_lvalue_reference_v<C> && !std::ranges::borrowed_range<C>) static Bulk
         expose(const E& engine, C&& memory) {
         auto kept = std::make_shared<std::remove_const_t<C>>(std::forward<C>(memory));
         const std::span<std::byte> segments[] = {detail::bytes_of(*kept)};
-        Bulk bulk(value(detail::expose(engine.core(), segments, S)));
-        bulk.kept_ = std::move(kept);
-        return bulk;
+        return Bulk(value(detail::expose(engine.core(), segments, S, std::move(kept))));
     }
     // And for spans.
     template <typename E, typename T>
+    requires detail::contiguous<std::span<T>>
     static Bulk expose(const E& engine, std::span<T> memory) {
         return expose<E, std::span<T>>(engine, memory);
     }
-    // A number of segments that is known at run time.
+    // A number of segments that is known at run time: a vector of spans, say.
     template <typename E>
     static Bulk expose(const E& engine, std::span<const std::span<std::byte>> segments) {
         return Bulk(value(detail::expose(engine.core(), segments, S)));
@@ -274,7 +297,6 @@ class Bulk {
  private:
     explicit Bulk(detail::BulkRef&& ref) noexcept : ref_(std::move(ref)) {}
 
-    std::shared_ptr<void> kept_;  // goes after the registration
     detail::BulkRef ref_;
 };
 

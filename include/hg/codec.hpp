@@ -78,6 +78,8 @@ struct Codec;
 
 namespace detail {
 
+class Shown;
+
 template <typename T>
 concept scalar = (std::is_arithmetic_v<T> && !std::same_as<T, long double>) || std::is_enum_v<T>;
 template <typename T>
@@ -228,6 +230,8 @@ class Writer {
     }
     // The RPC that the bytes are for, null outside of one: for what is sent as a reference.
     Handle* handle = nullptr;
+    // Of a call: keeps the memory that is shown. Null: nobody does.
+    detail::Shown* shown = nullptr;
 
  private:
     static constexpr unsigned kMostFollowed = 4096;

@@ -152,7 +152,8 @@ class Engine {
     // Ends the engine: no request and no call is accepted any more; calls and handlers in flight
     // get `limit` to end; then the calls end with Status::canceled, callers of handlers that still
     // run are answered so, and Request::stop() is requested. A handler that goes on beyond that
-    // keeps what it uses; its answer goes nowhere. Once; later calls do nothing.
+    // keeps what it uses; its answer goes nowhere. Handlers are destroyed, with what they have
+    // captured, when the last of them has ended. Once; later calls do nothing.
     void shutdown(std::chrono::milliseconds limit) noexcept;
 
     // What connect() of other processes takes; empty where the transport has none. Throws
@@ -166,8 +167,9 @@ class Engine {
     // This engine itself; calls do not leave the process.
     Peer self() const;
 
-    // Serves an RPC by `handler` (hg/handler.hpp) from now on, as long as the engine lives. The
-    // handler is moved in and called from the executor. Throws Exception: exist (served already),
+    // Serves an RPC by `handler` (hg/handler.hpp) from now on, until the engine ends. The handler
+    // is moved in and called from the executor. It may have peers and memory of this engine; they
+    // go with it in shutdown(). Throws Exception: exist (served already),
     // opnotsupported (a client), std::bad_alloc.
     template <typename Definition, typename F>
     void serve(const Definition& definition, F handler) {
@@ -203,7 +205,8 @@ class Engine {
     void spawn(F f) { spawn(detail::keep_and_run(std::move(f))); }
     // Awaitables: goes on on the executor, now or after `time`; canceled early by shutdown(): the
     // value says whether the time has passed.
-    auto sleep(Clock::duration time);
+    template <typename Rep, typename Period>
+    auto sleep(const std::chrono::duration<Rep, Period>& time);
     // Calls in flight; handlers that run, and requests that wait for one.
     std::uint32_t calls() const noexcept;
     std::uint32_t requests() const noexcept;
@@ -229,16 +232,22 @@ decltype(auto) sync_wait(Engine& engine, A operation) {
 namespace detail {
 
 // A timer that is awaited.
-class Sleep {
+class [[nodiscard("nothing sleeps before it is awaited")]] Sleep {
  public:
-    Sleep(EngineCore& engine, Clock::time_point when) noexcept : engine_(engine) {
+    Sleep(EngineCore & engine, Clock::time_point when) noexcept : engine_(engine) {
         timer_.when = when;
     }
     // Before it is started.
-    Sleep(Sleep&& other) noexcept : engine_(other.engine_) { timer_.when = other.timer_.when; }
-    auto operator co_await() && noexcept { return Awaiter<Sleep>(*this); }
-    bool start(Continuation& next);  // throws std::bad_alloc
-    bool take() const noexcept { return passed_; }
+    Sleep(Sleep && other) noexcept : engine_(other.engine_) {
+        timer_.when = other.timer_.when;
+    }
+    auto operator co_await()&& noexcept {
+        return Awaiter<Sleep>(*this);
+    }
+    bool start(Continuation & next);  // throws std::bad_alloc
+    bool take() const noexcept {
+        return passed_;
+    }
 
  private:
     friend class SleepAccess;
@@ -254,7 +263,8 @@ class Sleep {
 
 }  // namespace detail
 
-inline auto Engine::sleep(Clock::duration time) {
+template <typename Rep, typename Period>
+auto Engine::sleep(const std::chrono::duration<Rep, Period>& time) {
     return detail::Sleep(*core_, within(time).deadline);
 }
 

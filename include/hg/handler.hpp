@@ -7,11 +7,12 @@
 //       co_return co_await length(request.peer(), from);
 //   });
 //
-// A handler takes the arguments of the definition (by value or const reference), and before them,
-// if it likes, the Request. It answers the definition's result, something that converts to it or is
-// encoded alike (a std::string where the caller gets a string_view), a Result of that, or a Task of
-// either. What it throws, and the error of its Result, reach the caller with code and text: throw
-// hg::Exception(hg::Status::noentry, "no such key").
+// A handler takes the arguments of the definition (by value or const reference), or what they
+// convert to (in a coroutine by value: a reference would be to what is gone when it goes on), and
+// before them, if it likes, the Request. It answers the definition's result, something that
+// converts to it or is encoded alike (a std::string where the caller gets a string_view), a Result
+// of that, or a Task of either. What it throws, and the error of its Result, reach the caller with
+// code and text: throw hg::Exception(hg::Status::noentry, "no such key").
 //
 // Views among the arguments look into the request, which is there until the handler has ended, a
 // coroutine included. Handlers run on the engine's executor, several at a time where it has several
@@ -25,6 +26,7 @@
 #include <utility>
 
 #include "hg/detail/core.hpp"
+#include "hg/detail/signature.hpp"
 #include "hg/peer.hpp"
 #include "hg/rpc.hpp"
 #include "hg/task.hpp"
@@ -199,6 +201,11 @@ class ServedBy final : public Served {
     using Arguments = typename Definition::Arguments;
     using Handler = HandlerCall<F, Arguments>;
     using Answer = typename Handler::Answer;
+    static_assert(std::same_as<typename unwrap_task<std::remove_cvref_t<Answer>>::type,
+                               std::remove_cvref_t<Answer>> ||
+                      parameters_last<F, Arguments>,
+                  "a coroutine's reference to another type than the definition's would be to a "
+                  "converted value that is gone when it goes on: take that by value");
     static_assert(answer_for<answered<std::remove_cvref_t<Answer>>, R>,
                   "a handler answers the result of the RPC's definition, or a hg::Result or "
                   "hg::Task of it (boost::asio::awaitable: include hg/asio.hpp)");

@@ -44,7 +44,10 @@ class Operation {
 
     // Block until it has ended. On the engine's own thread, which could not go on without it, and
     // with Progress::caller, they make progress meanwhile: other handlers and callbacks may run
-    // inside.
+    // inside. A handler that blocks there goes on when those have ended that began inside, whatever
+    // its call's deadline says, and each of them that blocks too lies on top of it on the stack,
+    // which thousands of requests may use up: co_await in handlers, or limit their number
+    // (EngineOptions::handlers).
     Value get() && { return hg::value(std::move(*this).wait()); }
     Result<Value> wait() && {
         detail::Wake waker(self().engine());

@@ -14,17 +14,27 @@
 //   hg::Result<int> r = add(peer, 1, 2).wait();              blocks
 //   add(peer, 1, 2).then([](hg::Result<int> r) { ... });     calls back on the engine's executor
 //
-// Arguments are encoded at once, so nothing of them needs to live until the call ends. Name and
-// types together identify an RPC: a target whose definition differs answers as one that does not
-// have it (Status::noentry).
+// Arguments are encoded at once, so nothing of them needs to live until the call ends, but memory
+// that descriptors among them show (hg/bulk.hpp).
+//
+// Name and types together identify an RPC: a target whose definition differs answers as one that
+// does not have it (Status::noentry). Compared is what the compiler sees of the types: numbers,
+// containers, members of aggregates, six types deep. Types with a serialize() of their own are all
+// alike, and so is what lies deeper: where these differ, one side's bytes are read as the other's
+// values, or fail to be with protocol_error. Give the RPC another name when such a type changes.
+//
+// In handlers and callbacks co_await: get() and wait() on the engine's own thread run other
+// handlers inside, without a bound for stack or time (hg/operation.hpp).
 //
 // Where the result has views (string_view, span), co_await and get() answer a Held<R>, which keeps
 // the message that they look into.
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <tuple>
@@ -50,8 +60,11 @@ class Held {
  public:
     Held() noexcept(std::is_nothrow_default_constructible_v<R>)
         : value_(), message_(nullptr, nullptr) {}  // views of nothing
-    const R& operator*() const noexcept { return value_; }
-    const R* operator->() const noexcept { return &value_; }
+    const R& operator*() const& noexcept { return value_; }
+    const R* operator->() const& noexcept { return &value_; }
+    // The views would be gone with it: give it a name first.
+    const R& operator*() const&& = delete;
+    const R* operator->() const&& = delete;
 
  private:
     friend class Call<R>;
@@ -81,6 +94,40 @@ concept same_encoding = Sendable<A> && Sendable<B> && !custom<A> && !custom<B> &
 template <typename A, typename P>
 concept argument_for = same_encoding<std::remove_cvref_t<A>, P> || std::is_convertible_v<A, P>;
 
+// Whether a number is one of `P`, whatever its type: an integer is itself there; of a real number
+// the range counts, not how finely P tells numbers apart.
+template <typename P, typename A>
+constexpr bool fits(A number) noexcept {
+    using Limits = std::numeric_limits<P>;
+    if constexpr (std::is_integral_v<P>) {
+        const auto converted = static_cast<P>(number);
+        if constexpr (std::is_signed_v<A> != std::is_signed_v<P>) {
+            if (std::is_signed_v<A> ? number < A{} : converted < P{}) {
+                return false;
+            }
+        }
+        return static_cast<A>(converted) == number;
+    } else if constexpr (std::is_integral_v<A>) {
+        if constexpr (std::numeric_limits<A>::digits <= Limits::digits) {
+            return true;
+        } else {
+            const auto bits = static_cast<std::uint64_t>(number);
+            const std::uint64_t magnitude = number < A{} ? std::uint64_t{0} - bits : bits;
+            return magnitude == 0 ||
+                   std::bit_width(magnitude) - static_cast<unsigned>(std::countr_zero(magnitude)) <=
+                       static_cast<unsigned>(Limits::digits);
+        }
+    } else if constexpr (std::numeric_limits<A>::max_exponent <= Limits::max_exponent) {
+        return true;
+    } else {
+        // Infinities and what is no number stay that.
+        constexpr auto most = static_cast<A>(Limits::max());
+        constexpr auto infinity = std::numeric_limits<A>::infinity();
+        const A magnitude = number < A{} ? -number : number;
+        return !(magnitude > most) || magnitude == infinity;
+    }
+}
+
 // Encodes an argument as its parameter. A number that does not fit it fails the call.
 template <typename P, typename A>
 void write_as(Writer& w, const A& argument) {
@@ -91,19 +138,11 @@ void write_as(Writer& w, const A& argument) {
         static_assert(std::is_integral_v<A> || std::is_floating_point_v<P>,
                       "a floating-point argument for an integer parameter: convert it where the "
                       "call is made");
-        const auto converted = static_cast<P>(argument);
-        if constexpr (std::is_integral_v<P>) {
-            bool fits = static_cast<A>(converted) == argument;
-            if constexpr (std::is_signed_v<A> != std::is_signed_v<P>) {
-                const bool negative = std::is_signed_v<A> ? argument < A{} : converted < P{};
-                fits = fits && !negative;
-            }
-            if (!fits) {
-                w.fail(Status::invalid_arg, "an argument that its parameter is too small for");
-                return;
-            }
+        if (!fits<P>(argument)) {
+            w.fail(Status::invalid_arg, "an argument that its parameter is too small for");
+            return;
         }
-        w(converted);
+        w(static_cast<P>(argument));
     } else if constexpr (same_encoding<std::string_view, P> &&
                          std::is_convertible_v<const A&, std::string_view>) {
         w(static_cast<std::string_view>(argument));
@@ -163,6 +202,8 @@ class [[nodiscard(
         Result<Value> result = decode();
         if constexpr (!detail::has_views<R>()) {
             state_.release();
+        } else {
+            state_.shown.clear();
         }
         return result;
     }
@@ -298,6 +339,7 @@ class Rpc<R(P...)> {
         }
         message->write(
             [&](Writer& w) {
+                w.shown = &call.shown;
                 detail::write_request_header(w, call);
                 (detail::write_as<std::tuple_element_t<I, Arguments>>(w, std::get<I>(given)), ...);
             },

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes that must not compile, one at a time: the compiler is run with MISUSE=0 (none: this
 // compiles), 1, 2, ... The comment of a case is what the compiler has to say; see check.py.
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hg/bulk.hpp"
@@ -17,6 +19,8 @@ struct Widget {
 constexpr hg::Rpc<int(int, std::string)> find{"find"};
 constexpr hg::OneWay<void(int)> note{"note"};
 constexpr hg::Rpc<void(hg::RemoteBulk<hg::Share::read>)> store{"store"};
+constexpr hg::Rpc<void(std::string)> path{"path"};
+constexpr hg::Rpc<std::string_view()> text{"text"};
 
 #if MISUSE == 1  // a pointer means nothing to another process
 constexpr hg::Rpc<void(const char*)> pointer{"pointer"};
@@ -34,6 +38,7 @@ hg::Task<> use(hg::Engine& engine, hg::Peer peer, hg::RemoteBulk<hg::Share::read
                hg::RemoteBulk<hg::Share::write> writable) {
     std::vector<int> memory(10);
     const std::vector<int> constant(10);
+    std::vector<std::string_view> views(10);
     const auto local = hg::Bulk<hg::Share::read>::expose(engine, memory);
 #if MISUSE == 0
     engine.serve(find, [](int n, const std::string& s) { return n + static_cast<int>(s.size()); });
@@ -42,6 +47,9 @@ hg::Task<> use(hg::Engine& engine, hg::Peer peer, hg::RemoteBulk<hg::Share::read
     co_await store(peer, local);
     co_await readable.pull(memory);
     co_await writable.push(constant);
+    engine.serve(path, [](std::filesystem::path) -> hg::Task<> { co_return; });
+    const auto held = co_await text(peer);
+    (void)held->size();
 #elif MISUSE == 6   // an RPC is called with a peer, the arguments of its definition
     (void)co_await find(peer, 1);
 #elif MISUSE == 7   // an argument does not convert to its parameter
@@ -75,9 +83,20 @@ hg::Task<> use(hg::Engine& engine, hg::Peer peer, hg::RemoteBulk<hg::Share::read
 #elif MISUSE == 21  // callers of every RPC can have a hg::Result: name its value only
     constexpr hg::Rpc<hg::Result<int>()> checked{"checked"};
     (void)co_await checked(peer);
+#elif MISUSE == 22  // a coroutine's reference to another type than the definition's
+    engine.serve(path, [](const std::filesystem::path&) -> hg::Task<> { co_return; });
+#elif MISUSE == 23  // deleted
+    (void)*co_await text(peer);
+#elif MISUSE == 24  // nothing sleeps before it is awaited
+    engine.sleep(std::chrono::seconds(1));
+#elif MISUSE == 25  // no matching
+    (void)hg::Bulk<hg::Share::read>::expose(engine, views);
+#elif MISUSE == 26  // no matching
+    co_await readable.pull(views);
 #elif MISUSE == 19  // a Task runs only when it is awaited
     use(engine, peer, readable, writable);
 #endif
     (void)local;
+    (void)views;
     co_return;
 }

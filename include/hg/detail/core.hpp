@@ -29,18 +29,26 @@ using Clock = std::chrono::steady_clock;
 
 // Passed behind the arguments of a call.
 struct CallOptions {
-    // The call ends with Status::timeout then, whatever the target does. The target is told, and
-    // does not begin what nobody waits for.
+    // The call ends with Status::timeout then, whatever the target does. The target is told, where
+    // it is at most 71 minutes away, and does not begin what nobody waits for.
     Clock::time_point deadline = Clock::time_point::max();
     // The call ends with Status::canceled when a stop is requested.
     std::stop_token stop = {};
 };
 
-// A deadline from now on.
-inline CallOptions within(Clock::duration time) {
+// A deadline from now on; of a time that the clock does not get to, none.
+template <typename Rep, typename Period>
+CallOptions within(const std::chrono::duration<Rep, Period>& time) {
+    // In seconds first: in the clock's units a long time may be no number.
+    using Seconds = std::chrono::duration<long double>;
     const auto now = Clock::now();
-    return {.deadline =
-                time > Clock::time_point::max() - now ? Clock::time_point::max() : now + time};
+    if (Seconds(time) >= Seconds(Clock::time_point::max() - now)) {
+        return {.deadline = Clock::time_point::max()};
+    }
+    if (Seconds(time) <= Seconds(Clock::duration::min()) / 2) {
+        return {.deadline = Clock::time_point::min()};
+    }
+    return {.deadline = now + std::chrono::duration_cast<Clock::duration>(time)};
 }
 
 namespace detail {
@@ -48,6 +56,7 @@ namespace detail {
 class EngineCore;
 class PeerCore;
 class RpcCounters;
+class BulkRef;
 
 // What an RPC is, apart from its types.
 struct RpcInfo {
@@ -143,6 +152,29 @@ class MessageRef {
     Handle* handle_;
 };
 
+// Memory of this process that a call shows its target: registered until the call has ended. Empty
+// where there is no peer.
+class Shown {
+ public:
+    Shown() noexcept = default;
+    Shown(Shown&& other) noexcept : first_(std::exchange(other.first_, nullptr)) {}
+    Shown& operator=(Shown&&) = delete;
+
+    void add(const BulkRef& bulk);  // throws std::bad_alloc
+    // Must come before the end.
+    void clear() noexcept {
+        if (first_ != nullptr) [[unlikely]] {
+            drop();
+        }
+    }
+
+ private:
+    struct Node;
+    void drop() noexcept;
+
+    Node* first_ = nullptr;
+};
+
 // One call, from its arguments to its result. Lives in the Call; moves until it is started.
 struct CallState {
     enum class Cause : std::uint8_t { none, deadline, stop, closing };
@@ -151,6 +183,7 @@ struct CallState {
     Handle* handle = nullptr;  // a reference; null: nothing was encoded
     const RpcInfo* rpc = nullptr;
     Message message;
+    Shown shown;
     Continuation* next = nullptr;
     Status status = Status::success;
     bool guarded = false;  // has a deadline or a stop token
@@ -194,7 +227,7 @@ struct CallState {
     Error remote_error(Reader& r, Status code) const;
     Error malformed(const Reader& r) const;
     EngineCore* engine() const noexcept;  // null: no peer
-    // Gives handle and peer back.
+    // Gives handle, peer and what was shown back.
     void release() noexcept;
     MessageRef keep() noexcept {
         return {std::exchange(peer, nullptr), std::exchange(handle, nullptr)};

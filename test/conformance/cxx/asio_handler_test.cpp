@@ -35,6 +35,14 @@ hg::EngineOptions on_asio() {
     return options;
 }
 
+// Refused as those of the engine's own coroutines are.
+[[maybe_unused]] constexpr auto kByReference = [](const std::vector<int>&) -> ba::awaitable<void> {
+    co_return;
+};
+using ByReference = hg::asio::On<ba::io_context::executor_type, decltype(kByReference)>;
+static_assert(!hg::detail::parameters_last<ByReference, std::tuple<std::initializer_list<int>>> &&
+              hg::detail::parameters_last<ByReference, std::tuple<std::vector<int>>>);
+
 ba::awaitable<void> pause(std::chrono::milliseconds time) {
     ba::steady_timer timer(co_await ba::this_coro::executor, time);
     co_await timer.async_wait(ba::use_awaitable);

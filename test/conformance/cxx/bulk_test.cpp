@@ -3,10 +3,12 @@
 #include <catch2/catch.hpp>
 
 #include <array>
+#include <functional>
 #include <numeric>
 
 #include "conformance/cxx/scene.hpp"
 #include "hg/bulk.hpp"
+#include "hg/elements.hpp"
 #include "support/payload.hpp"
 
 using namespace cxxtest;
@@ -30,6 +32,42 @@ std::uint64_t sum(std::span<const std::byte> bytes) {
     }
     return n;
 }
+
+// What refers to memory is not the memory.
+template <typename M>
+concept exposable = requires(const hg::Engine& e, M& m) {
+    ReadBulk::expose(e, m);
+};
+template <typename M>
+concept takeable = requires(const hg::Engine& e, M m) {
+    ReadBulk::expose(e, std::move(m));
+};
+template <typename M>
+concept transferable = requires(const hg::RemoteBulk<Share::both>& r, M& m) {
+    r.pull(m);
+    r.push(m);
+};
+template <typename M>
+concept memory = exposable<M> && takeable<M> && transferable<M>;
+template <typename M>
+concept no_memory = !exposable<M> && !takeable<M> && !transferable<M>;
+struct Pixel {
+    float rgb[3];
+};
+static_assert(memory<std::vector<Pixel>> && memory<std::string> && memory<std::span<int>> &&
+              memory<std::array<std::array<int, 2>, 2>> && exposable<double[3]> &&
+              exposable<const std::string> && exposable<std::string_view>);
+static_assert(no_memory<std::vector<char*>> && no_memory<std::vector<const char*>> &&
+              no_memory<std::vector<std::string_view>> && no_memory<std::array<int*, 3>> &&
+              no_memory<std::vector<std::span<const std::byte>>> &&
+              no_memory<std::vector<std::array<std::string_view, 2>>> &&
+              no_memory<std::vector<void (*)()>> &&
+              no_memory<std::vector<std::reference_wrapper<int>>> &&
+              no_memory<std::vector<int Pixel::*>> && no_memory<std::vector<hg::Elements<int>>> &&
+              !exposable<char* [2]>);
+static_assert(exposable<std::vector<std::span<std::byte>>> &&
+              exposable<const std::vector<std::span<std::byte>>> &&
+              !transferable<std::vector<std::span<std::byte>>>);
 
 void serve_all(hg::Engine& server) {
     server.serve(sum_of, [&server](hg::RemoteBulk<Share::read> from) -> Task<std::uint64_t> {
@@ -74,6 +112,21 @@ TEST_CASE("several segments are one range") {
     std::vector<std::span<std::byte>> list(20, std::as_writable_bytes(std::span(second)));
     CHECK(ReadBulk::expose(pair.client, std::span<const std::span<std::byte>>(list)).size() ==
           200'000);
+}
+
+TEST_CASE("a vector of spans is what they show") {
+    Pair pair;
+    serve_all(pair.server);
+    std::string first = "ab";
+    std::vector<std::uint8_t> second(9000, 1);
+    const std::vector<std::span<std::byte>> list{std::as_writable_bytes(std::span(first)),
+                                                 std::as_writable_bytes(std::span(second))};
+    const auto shown = ReadBulk::expose(pair.client, list);
+    CHECK(shown.segments() == 2);
+    CHECK(shown.size() == 9002);
+    CHECK(sum_of(pair.peer, shown).get() == 'a' + 'b' + 9000);
+    CHECK(ReadBulk::expose(pair.client, std::span(list)).size() == 9002);
+    CHECK(ReadBulk::expose(pair.client, std::vector(list)).size() == 9002);
 }
 
 TEST_CASE("memory of the library's, and memory that a descriptor takes over") {

@@ -150,11 +150,12 @@ TEST_CASE("a child that destroys an engine it has inherited takes nothing from i
             answer = r ? *r : -1;
             done = true;
         });
-        REQUIRE(support::until([&] { return done.load(); }, [&] {
-            if (caller) {
-                pair->server.poll();
-            }
-        }));
+        REQUIRE(support::until([&] { return done.load(); },
+                               [&] {
+                                   if (caller) {
+                                       pair->server.poll();
+                                   }
+                               }));
         return *answer;
     };
     CHECK(sum(1, 2) == 3);
@@ -341,6 +342,36 @@ TEST_CASE("a deadline ends a call whatever the target does") {
     CHECK(nothing(pair.peer, hg::within(1h)).wait());
     CHECK(told);
     CHECK(nothing(pair.peer, hg::within(hg::Clock::duration::max())).wait());
+}
+
+TEST_CASE("deadlines that are far away, and none at all") {
+    static constexpr hg::Rpc<std::int64_t()> left{"left"};
+    constexpr auto none = hg::Clock::time_point::max();
+    Pair pair;
+    pair.server.serve(left, [](hg::Request& request) -> std::int64_t {
+        return request.deadline() == hg::Clock::time_point::max()
+                   ? -1
+                   : std::chrono::floor<std::chrono::minutes>(request.deadline() - hg::Clock::now())
+                         .count();
+    });
+    const std::int64_t hour = left(pair.peer, hg::within(1h)).get();
+    CHECK(hour >= 0);
+    CHECK(hour <= 60);
+    // A message has room for 71 minutes: beyond them the caller alone knows.
+    for (const auto time : {72h, 24h * 365}) {
+        CHECK(left(pair.peer, hg::within(time)).get() == -1);
+    }
+    CHECK(hg::within(std::chrono::seconds::max()).deadline == none);
+    CHECK(hg::within(std::chrono::hours::max()).deadline == none);
+    CHECK(hg::within(std::chrono::duration<double>(1e30)).deadline == none);
+    CHECK(hg::within(hg::Clock::duration::max()).deadline == none);
+    const auto soon = hg::within(std::chrono::duration<std::int64_t, std::pico>(1'000'000));
+    CHECK(soon.deadline <= hg::Clock::now() + 1us);
+    CHECK(hg::within(std::chrono::seconds::min()).deadline < hg::Clock::now());
+    CHECK(left(pair.peer, hg::within(std::chrono::seconds::max())).get() == -1);
+    CHECK(left(pair.peer, hg::within(std::chrono::seconds::min())).wait().status() ==
+          Status::timeout);
+    pair.client.shutdown(std::chrono::milliseconds::max());
 }
 
 TEST_CASE("a request whose deadline has passed is not begun") {

@@ -3,7 +3,9 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
+#include <cmath>
 #include <future>
+#include <limits>
 #include <thread>
 
 #include "conformance/cxx/scene.hpp"
@@ -70,6 +72,23 @@ TEST_CASE("views look into the message, on both sides") {
     CHECK(**third == "wwwww");
 }
 
+// What a temporary result looks into would be gone with it.
+template <typename H>
+concept readable = requires {
+    *std::declval<H>();
+    std::declval<H>().operator->();
+};
+template <typename H>
+concept unreadable = !requires {
+    *std::declval<H>();
+}
+&&!requires {
+    std::declval<H>().operator->();
+};
+using HeldText = hg::Held<std::string_view>;
+static_assert(unreadable<HeldText> && unreadable<const HeldText> && readable<HeldText&> &&
+              readable<const HeldText&>);
+
 TEST_CASE("a handler's error reaches the caller with code and text") {
     Pair pair;
     pair.server.serve(fail, [](int how) -> hg::Result<void> {
@@ -84,6 +103,8 @@ TEST_CASE("a handler's error reaches the caller with code and text") {
                 throw how;
             case 4:
                 throw std::bad_alloc();
+            case 6:
+                throw hg::Exception(hg::Status::success, "an error without a code");
             default:
                 return hg::Error{hg::Status::busy, "come again"};
         }
@@ -107,6 +128,15 @@ TEST_CASE("a handler's error reaches the caller with code and text") {
     expect(3, hg::Status::other_error, "an exception that is no std::exception");
     expect(4, hg::Status::nomem, "out of memory");
     expect(5, hg::Status::busy, "come again");
+    expect(6, hg::Status::other_error, "an error without a code");
+#if defined(NDEBUG)  // builds for debugging end there
+    pair.server.serve(echo, [](const std::string& text) -> hg::Result<std::string> {
+        return hg::Error{hg::Status::success, text};
+    });
+    const auto none = echo(pair.peer, "an error without a code").wait();
+    CHECK(none.status() == hg::Status::other_error);
+    CHECK(none.error().message == "an error without a code");
+#endif
 }
 
 TEST_CASE("definitions that differ are different RPCs") {
@@ -139,6 +169,38 @@ TEST_CASE("what cannot be done is refused with its reason") {
     CHECK_THROWS_AS(pair.client.connect("nonsense"), hg::Exception);
     CHECK_THROWS_AS(hg::Engine::client("no+such"), hg::Exception);
     CHECK(!hg::Engine::open("", false));
+}
+
+TEST_CASE("numbers arrive as what they were, or not at all") {
+    static constexpr hg::Rpc<double(float)> single{"single"};
+    static constexpr hg::Rpc<double(double)> real{"real"};
+    Pair pair;
+    pair.server.serve(single, [](float f) { return static_cast<double>(f); });
+    pair.server.serve(real, [](double d) { return d; });
+    const auto inf = std::numeric_limits<double>::infinity();
+    // Rounding is what a float is asked for.
+    CHECK(single(pair.peer, 0.1).get() == static_cast<double>(0.1F));
+    CHECK(single(pair.peer, -inf).get() == -inf);
+    CHECK(std::isnan(single(pair.peer, std::nan("")).get()));
+    CHECK(single(pair.peer, 1e-300).get() == 0);
+    CHECK(single(pair.peer, static_cast<double>(std::numeric_limits<float>::max())).wait());
+    CHECK(single(pair.peer, 1e300).wait().status() == hg::Status::invalid_arg);
+    CHECK(single(pair.peer, -1e300L).wait().status() == hg::Status::invalid_arg);
+    // Integers are themselves.
+    CHECK(single(pair.peer, 1 << 24).get() == 16777216.0);
+    CHECK(single(pair.peer, (1 << 24) + 1).wait().status() == hg::Status::invalid_arg);
+    CHECK(single(pair.peer, true).get() == 1);
+    constexpr std::int64_t k53 = std::int64_t{1} << 53;
+    CHECK(real(pair.peer, -k53).get() == -9007199254740992.0);
+    CHECK(real(pair.peer, k53 + 1).wait().status() == hg::Status::invalid_arg);
+    CHECK(real(pair.peer, -k53 - 1).wait().status() == hg::Status::invalid_arg);
+    CHECK(real(pair.peer, k53 + 2).get() == 9007199254740994.0);
+    CHECK(real(pair.peer, std::numeric_limits<std::int64_t>::min()).get() ==
+          -9223372036854775808.0);
+    CHECK(real(pair.peer, INT64_MAX).wait().status() == hg::Status::invalid_arg);
+    CHECK(real(pair.peer, UINT64_MAX).wait().status() == hg::Status::invalid_arg);
+    CHECK(real(pair.peer, std::uint64_t{1} << 63).get() == 9223372036854775808.0);
+    CHECK(real(pair.peer, 0).get() == 0);
 }
 
 TEST_CASE("one-way calls come, and leave no trace when they fail") {

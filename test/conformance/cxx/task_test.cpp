@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
+#include <filesystem>
+#include <functional>
 
 #include "conformance/cxx/scene.hpp"
 
@@ -145,6 +147,43 @@ TEST_CASE("handlers are coroutines") {
     }
     const auto all = hg::sync_wait(hg::when_all(std::move(calls)));
     CHECK(all[49] == "49?49?");
+}
+
+namespace {
+template <typename F, typename... A>
+constexpr bool kept(const F&) {
+    return hg::detail::parameters_last<F, std::tuple<A...>>;
+}
+struct Base {};
+struct Derived : Base {};
+using Path = std::filesystem::path;
+// A reference to a converted argument does not last until a coroutine has ended.
+static_assert(kept<Task<> (*)(const std::string&), std::string>({}));
+static_assert(kept<Task<> (*)(std::string&&, Path), std::string, std::string>({}));
+static_assert(kept<Task<> (*)(const Base&), Derived>({}));
+static_assert(kept<Task<> (*)(std::string_view), std::string>({}));
+static_assert(!kept<Task<> (*)(const std::string_view&), std::string>({}));
+static_assert(!kept<Task<> (*)(hg::Request&, const double&), int>({}));
+static_assert(kept<Task<> (*)(hg::Request&, const double&), double>({}));
+static_assert(kept<Task<> (*)(hg::Request&)>({}));
+constexpr auto kPath = [](const Path&) -> Task<> { co_return; };
+static_assert(!kept<decltype(kPath), std::string>(kPath) && kept<decltype(kPath), Path>(kPath));
+constexpr auto kMutable = [](int, Path&&) mutable noexcept -> Task<> { co_return; };
+static_assert(!kept<decltype(kMutable), int, std::string>(kMutable));
+constexpr auto kGeneric = [](const auto&) -> Task<> { co_return; };
+static_assert(kept<decltype(kGeneric), std::string>(kGeneric));
+static_assert(!hg::detail::parameters_last<std::function<Task<>(hg::Request&, const Path&)>,
+                                           std::tuple<std::string>>);
+}  // namespace
+
+TEST_CASE("what a coroutine's arguments convert to lasts as long as it does") {
+    Pair pair;
+    pair.server.serve(echo, [&](std::filesystem::path path) -> Task<std::string> {
+        co_await pair.server.sleep(1ms);
+        co_return path.native();
+    });
+    const std::string path = "/a/rather/long/path/that/is/on/the/heap";
+    CHECK(echo(pair.peer, path).get() == path);
 }
 
 TEST_CASE("no more handlers run than are allowed, and no request is lost") {

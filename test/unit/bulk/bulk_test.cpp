@@ -84,6 +84,28 @@ TEST_CASE("memory of the library's own: zeroed, aligned, freed", "[bulk]") {
     CHECK(Bulk::allocate(*e.space, wrapping, Access::read).status() == Status::nomem);
 }
 
+TEST_CASE("what the memory belongs to goes with the last reference, after the registration",
+          "[bulk]") {
+    const auto cls = must(na::Class::open("loop+loop", true, {}));
+    Space space(bulk::Rails{.net = cls.get()}, nullptr);
+    std::vector<std::byte> memory(100);
+    const Segment s{memory.data(), memory.size()};
+    int released = 0;
+    Status registered = Status::busy;
+    auto bulk = must(Bulk::create(space, {&s, 1}, Access::read));
+    bulk->keep({&memory, [&](void*) {
+                    ++released;
+                    registered = cls->closable().status();
+                }});
+    auto another = BulkRef::share(bulk.get());
+    bulk.reset();
+    CHECK(released == 0);
+    CHECK(cls->closable().status() == Status::busy);
+    another.reset();
+    CHECK(released == 1);
+    CHECK(registered == Status::success);
+}
+
 TEST_CASE("pieces of a range", "[bulk]") {
     Endpoint e;
     Buffer b({10, 0, 20, 30}, 1);
