@@ -10,6 +10,13 @@
 
 namespace hg {
 
+namespace {
+
+// Requests sent since, so that na::Context::undelivered() knows which one is meant.
+constexpr std::uint32_t kNotOld = 16'384;
+
+}  // namespace
+
 using na::Lane;
 using na::Status;
 
@@ -25,9 +32,10 @@ void Handle::on_response(na::Operation& op, const na::Outcome& o) noexcept {
         return;
     }
     Handle& h = of(op);
-    h.call_.answer_canceled = o.status == Status::canceled;
-    if (o.status == Status::hostunreach && h.call_.request_sent && !h.call_.repeated) {
-        h.call_.undelivered = h.port_->na().undelivered(h.kit_->input);
+    h.call_.answer_canceled = o.status == Status::canceled || h.call_.undelivered;
+    if (o.status == Status::hostunreach && h.call_.request_sent && !h.call_.repeated &&
+        h.port_->tickets_since(h.cookie_) < kNotOld) {
+        h.lost_undelivered(h.port_->na().undelivered(h.kit_->input));
     }
     h.note(o.status);
     h.forward_part_ended();
@@ -97,8 +105,7 @@ void Handle::take_unusual_response(std::span<std::byte> message) noexcept {
 
 // Request sent, answer there, or either failed. May run inside a handler.
 void Handle::forward_ended() noexcept {
-    if (!(call_.ack_wanted || call_.more_wanted || call_.answer_canceled || call_.undelivered))
-        [[likely]] {
+    if (!(call_.ack_wanted || call_.more_wanted || call_.answer_canceled)) [[likely]] {
         finish(&Handle::run_forward);
     } else {
         forward_ended_otherwise();

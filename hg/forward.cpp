@@ -159,7 +159,6 @@ Status Handle::post_forward(std::size_t size) noexcept {
     const Kit& kit = *kit_;
     const bool large = (call_.flags & (wire::kOverflow | wire::kMoreData)) != 0;
     const bool wants_answer = !one_way_ || large;
-    request_size_ = static_cast<std::uint32_t>(size);
     na::Posting::Message message{.peer = peer(),
                                  .context_id = info_.context_id,
                                  .tag = tag_,
@@ -290,11 +289,12 @@ void Handle::say_in_vain(Completion& c) {
 void Handle::send_again(Completion& c) {
     Handle& h = of(c);
     NA_LOG_INFO(rpc, "RPC {:#x} is sent again: its target is another process now", h.info_.id);
-    h.call_.undelivered = false;
+    h.call_.undelivered = h.call_.answer_canceled = false;
     h.call_.repeated = true;
+    h.call_.request_sent = false;
     h.status_.store(Status::success, std::memory_order_relaxed);
-    if (const Status s = h.post_forward(h.request_size_); !ok(s)) {
-        h.note(s);
+    if (!ok(h.post_forward(h.kit_->send->length))) {
+        h.note(Status::hostunreach);  // which it was
         h.forward_ended();
         h.info_.context->settle();
     }
@@ -324,8 +324,10 @@ void Handle::on_request_sent(na::Operation& op, const na::Outcome& o) noexcept {
         h.count_sent_request();
     } else {
         h.note(o.status);
-        h.call_.undelivered = o.status == Status::hostunreach && !h.call_.repeated &&
-                              h.port_->na().undelivered(nullptr);
+        // (An answer that is here already was somebody's.)
+        h.lost_undelivered(o.status == Status::hostunreach && !h.call_.repeated &&
+                           (h.one_way_ || !h.kit_->recv->idle()) &&
+                           h.port_->na().undelivered(nullptr));
         if (!h.kit_->recv->idle()) {
             // No answer will come. This part goes on as the cancellation of the receive, outside
             // the lock.

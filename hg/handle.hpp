@@ -412,6 +412,11 @@ class Handle : private Completion {
     void forward_in_vain() noexcept;
     static void say_in_vain(Completion& c);
     static void send_again(Completion& c);
+    // Whether it is to be sent again; with answer_canceled its end looks at what is unusual.
+    void lost_undelivered(bool so) noexcept {
+        call_.undelivered = so;
+        call_.answer_canceled |= so;
+    }
     void fill_response(na::Posting& posting) noexcept;
     void count_sent_request() noexcept;
     static void on_request_sent(na::Operation& op, const na::Outcome& o) noexcept;
@@ -582,7 +587,6 @@ class Handle : private Completion {
     std::size_t sent_ = 0;
     std::atomic<na::Status> status_{na::Status::success};  // the first failure
     std::uint32_t tag_ = 0;
-    std::uint32_t request_size_ = 0;  // of the message, headroom included
     std::uint32_t cookie_ = 0;
     Callback callback_;
 

@@ -62,6 +62,9 @@ class Port {
     // A tag that no other request of this process to the same peer has had for long, and a number
     // that goes with it and that nobody guesses. Tags of contexts of one class differ in their low
     // bits.
+    static constexpr std::uint32_t kMix = 0x9e3779b1U;
+    static constexpr std::uint32_t kUnmix = 0x0e8b2f51U;  // its inverse
+    static_assert(kMix * kUnmix == 1);
     struct Ticket {
         std::uint32_t tag;
         std::uint32_t cookie;
@@ -71,9 +74,15 @@ class Port {
             const std::uint32_t n = add(tickets_, tag_step_);
             const std::uint32_t tag = n & tag_mask_;
             if (tag != tag_mask_) [[likely]] {  // which is that of bundles
-                return {.tag = tag, .cookie = (n * 0x9e3779b1U) ^ salt_};
+                return {.tag = tag, .cookie = (n * kMix) ^ salt_};
             }
         }
+    }
+
+    // How many tickets were given since that one, by its cookie; to any peer.
+    std::uint32_t tickets_since(std::uint32_t cookie) const noexcept {
+        const std::uint32_t n = (cookie ^ salt_) * kUnmix;
+        return (tickets_.load(std::memory_order_relaxed) - n) / tag_step_;
     }
 
     // Small messages may leave together.

@@ -97,7 +97,7 @@ class Context final : public plugin::Sink {
     bool arm() noexcept;
     // In the handler of an operation that ended as its peer is gone: whether a message to that
     // peer, posted from this buffer (null: not sent yet), was given to nobody, and may be sent
-    // again.
+    // again. Of one after which fewer than 16,384 were sent.
     bool undelivered(const void* message) const noexcept {
         return plugin_ != nullptr && plugin_->undelivered(message);
     }

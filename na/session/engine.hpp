@@ -391,6 +391,7 @@ class Engine : public plugin::Context {
     struct Undelivered {
         std::uint64_t cookie = 0;  // 0: nothing is known
         std::uint16_t first = 0;
+        std::uint16_t end = 0;
     };
     Undelivered undelivered_;
 

@@ -547,8 +547,10 @@ void Engine::on_reset(const Header& h, const Card& card) {
         link = it == links_.end() ? nullptr : it->second.get();
     }
     if (link != nullptr && fits(*link)) {
+        // What the library still has may have been given to the old process: that ends first.
+        end_operations(*link, Status::hostunreach);
         if (h.tag == kTells) {
-            undelivered_ = {h.cookie, h.sent[0]};
+            undelivered_ = {h.cookie, h.sent[0], link->sent[0]};
         }
         try {
             lost(*link, Status::hostunreach);

@@ -181,17 +181,22 @@ void Engine::note_unknown(const Header& h) noexcept {
     unknown_[next_unknown_++ % unknown_.size()] = {h.cookie, number, 1};
 }
 
-// Asked while a session ends by a reset.
+// Asked while a session ends by a reset. Numbers come again: whoever asks knows
+// that it is not so old.
 bool Engine::undelivered(const void* message) const noexcept {
     if (message == nullptr) {
         return undelivered_.cookie != 0;
     }
     Header h;
-    return undelivered_.cookie != 0 &&
-           h.read({static_cast<const std::byte*>(message), Header::kSize}) &&
-           h.cookie == undelivered_.cookie && h.kind == Kind::unexpected &&
-           static_cast<std::int16_t>(static_cast<std::uint16_t>(
-               h.sent[static_cast<std::size_t>(Kind::unexpected)] - undelivered_.first)) >= 0;
+    if (undelivered_.cookie == 0 ||
+        !h.read({static_cast<const std::byte*>(message), Header::kSize}) ||
+        h.cookie != undelivered_.cookie || h.kind != Kind::unexpected) {
+        return false;
+    }
+    const auto since = [&](std::uint16_t n) {
+        return static_cast<std::uint16_t>(n - undelivered_.first);
+    };
+    return since(h.sent[static_cast<std::size_t>(Kind::unexpected)]) < since(undelivered_.end);
 }
 
 // What has overtaken another message makes that one missing for a while, and when it comes it says

@@ -2,6 +2,7 @@
 // A server is killed and comes back at its address while nobody calls it.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <memory>
 #include <string>
@@ -76,6 +77,56 @@ TEST_CASE("a server is killed and is back: who was idle reaches the new one with
             CHECK(link.take_text() == "2");
             lives[static_cast<std::size_t>(i)]->kill(SIGKILL);
         }
+        client.close();
+    }
+}
+
+TEST_CASE(
+    "a request that a server had when it was killed is not sent again, however long ago it came",
+    "[hg][back]") {
+    // Numbers of messages come again after 65,536.
+    for (const unsigned after : {10U, 20'000U, 40'000U, 65'530U}) {
+        const std::string name =
+            support::lasting_host("had-" + std::to_string(getpid()) + "-" + std::to_string(after));
+        std::vector<std::unique_ptr<Party>> lives;
+        for (int i = 0; i < 2; ++i) {
+            lives.push_back(std::make_unique<Party>(Party::As::process,
+                                                    [=](Link& link) { serve(link, name); }));
+        }
+        INFO(after << " calls after it");
+        lives[0]->link().put("begin");
+        REQUIRE(lives[0]->link().take_text() == "there");
+        HgSide client({.listen = false});
+        const hg_addr_t server = client.peer(support::options().protocol + "://" + name);
+        auto held = std::make_unique<Call>(client, server, Kind::hold, 1);
+        REQUIRE(held->forward() == HG_SUCCESS);
+        std::vector<std::unique_ptr<Call>> calls;
+        for (int i = 0; i < 10; ++i) {
+            calls.push_back(std::make_unique<Call>(client, server, Kind::echo, 2));
+        }
+        for (unsigned i = 0; i < after; i += 10) {
+            for (const auto& c : calls) {
+                REQUIRE(c->forward() == HG_SUCCESS);
+            }
+            REQUIRE(support::until(
+                [&] {
+                    return std::none_of(calls.begin(), calls.end(),
+                                        [](const auto& c) { return c->in_flight(); });
+                },
+                [&] { client.turn(100); }));
+        }
+        lives[0]->kill(SIGKILL);
+        lives[1]->link().put("begin");
+        REQUIRE(lives[1]->link().take_text() == "there");
+        REQUIRE(support::until([&] { return !held->in_flight(); }, [&] { client.turn(100); }));
+        CHECK(held->ret == HG_HOSTUNREACH);
+        call(client, server, Kind::echo, 3);
+        lives[1]->link().put(std::to_string(static_cast<int>(Kind::hold)));
+        CHECK(support::until([&] { return lives[1]->link().readable(); }, [&] { client.turn(1); }));
+        CHECK(lives[1]->link().take_text() == "0");
+        lives[1]->kill(SIGKILL);
+        held.reset();
+        calls.clear();
         client.close();
     }
 }
