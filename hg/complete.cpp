@@ -35,7 +35,7 @@ void Handle::on_response(na::Operation& op, const na::Outcome& o) noexcept {
     h.call_.answer_canceled = o.status == Status::canceled || h.call_.undelivered;
     if (o.status == Status::hostunreach && h.call_.request_sent && !h.call_.repeated &&
         h.port_->tickets_since(h.cookie_) < kNotOld) {
-        h.lost_undelivered(h.port_->na().undelivered(h.kit_->input));
+        h.lost_undelivered(h.port_->na().undelivered(h.kit_->input, h.tag_));
     }
     h.note(o.status);
     h.forward_part_ended();

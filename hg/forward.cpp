@@ -327,7 +327,7 @@ void Handle::on_request_sent(na::Operation& op, const na::Outcome& o) noexcept {
         // (An answer that is here already was somebody's.)
         h.lost_undelivered(o.status == Status::hostunreach && !h.call_.repeated &&
                            (h.one_way_ || !h.kit_->recv->idle()) &&
-                           h.port_->na().undelivered(nullptr));
+                           h.port_->na().undelivered(nullptr, h.tag_));
         if (!h.kit_->recv->idle()) {
             // No answer will come. This part goes on as the cancellation of the receive, outside
             // the lock.

@@ -340,12 +340,14 @@ class Context {
     // silent peers themselves.
     virtual void awaits(Op&, bool /*begins*/) {}
 
-    // Of a message that was posted from this buffer, and whose peer Sink::peer_lost() or
-    // Sink::context_lost() reports just now: whether it is known that nobody was given it, neither
-    // the process that was there nor one that has taken its place. It may be sent again then. Asked
-    // for messages after which fewer than 16,384 were sent. Null: of one that has not left yet.
-    // Called from within these two.
-    virtual bool undelivered(const void* /*message*/) const noexcept { return false; }
+    // Of a message with this tag that was posted from this buffer, and whose peer Sink::peer_lost()
+    // or Sink::context_lost() reports just now: whether it is known that nobody was given it,
+    // neither the process that was there nor one that has taken its place. It may be sent again
+    // then. Asked for messages after which fewer than 16,384 were sent. Null: of one that has not
+    // left yet. Called from within these two.
+    virtual bool undelivered(const void* /*message*/, std::uint32_t /*tag*/) const noexcept {
+        return false;
+    }
 
     // Forget everything about the peer, which is about to be destroyed: close its connections of
     // this context. No operation refers to it any more.

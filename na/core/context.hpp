@@ -98,8 +98,8 @@ class Context final : public plugin::Sink {
     // In the handler of an operation that ended as its peer is gone: whether a message to that
     // peer, posted from this buffer (null: not sent yet), was given to nobody, and may be sent
     // again. Of one after which fewer than 16,384 were sent.
-    bool undelivered(const void* message) const noexcept {
-        return plugin_ != nullptr && plugin_->undelivered(message);
+    bool undelivered(const void* message, std::uint32_t tag) const noexcept {
+        return plugin_ != nullptr && plugin_->undelivered(message, tag);
     }
     // Polls, spins, sleeps until the completion queue has something: success, or timeout.
     Status wait(unsigned timeout_ms) noexcept;

@@ -97,7 +97,7 @@ class Engine : public plugin::Context {
     bool arm() final;
     void awaits(Op& op, bool begins) final;
     void drop(plugin::Peer& peer) final;
-    bool undelivered(const void* message) const noexcept final;
+    bool undelivered(const void* message, std::uint32_t tag) const noexcept final;
     // Those of sessions; transports append theirs.
     void stats(std::vector<plugin::Stat>& list) const override;
 

@@ -182,15 +182,16 @@ void Engine::note_unknown(const Header& h) noexcept {
 }
 
 // Asked while a session ends by a reset. Numbers come again: whoever asks knows
-// that it is not so old.
-bool Engine::undelivered(const void* message) const noexcept {
+// that it is not so old. What left in a bundle has no header of its own: what stands in its buffer
+// is an older message's, with another tag.
+bool Engine::undelivered(const void* message, std::uint32_t tag) const noexcept {
     if (message == nullptr) {
         return undelivered_.cookie != 0;
     }
     Header h;
     if (undelivered_.cookie == 0 ||
         !h.read({static_cast<const std::byte*>(message), Header::kSize}) ||
-        h.cookie != undelivered_.cookie || h.kind != Kind::unexpected) {
+        h.cookie != undelivered_.cookie || h.kind != Kind::unexpected || h.tag != tag) {
         return false;
     }
     const auto since = [&](std::uint16_t n) {

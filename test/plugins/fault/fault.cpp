@@ -152,8 +152,8 @@ class Context final : public plugin::Context, private plugin::Sink {
     }
 
     void awaits(Op& op, bool begins) override { inner_->awaits(op, begins); }
-    bool undelivered(const void* message) const noexcept override {
-        return inner_->undelivered(message);
+    bool undelivered(const void* message, std::uint32_t tag) const noexcept override {
+        return inner_->undelivered(message, tag);
     }
 
     void drop(plugin::Peer& peer) override {
