@@ -120,7 +120,8 @@ Context::Context(Domain& domain, std::uint8_t id, Made made, BootstrapPort port,
       door_(std::move(port), made.addresses),
       requests_(domain.local().bounce_bytes()),
       carriers_(RmaHeader::kSize + kPieceBytes),
-      unpack_room_(domain.registrar() != nullptr ? std::make_unique<UnpackRoom>() : nullptr) {}
+      unpack_room_(domain.registrar() != nullptr ? std::make_unique<UnpackRoom>() : nullptr),
+      devices_(domain.local().caps.device_memory) {}
 
 Error Context::listen() {
     if (Error error = Engine::open(); !ok(error.status)) {

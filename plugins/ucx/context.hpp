@@ -129,6 +129,7 @@ class Context final : public session::Engine {
     Requests carriers_;  // of puts' and gets' bytes
     Requests natives_{0};
     const std::unique_ptr<UnpackRoom> unpack_room_;  // null: puts and gets are messages
+    const bool devices_;                             // UCX's own move memory of devices
     std::size_t with_ucx_ = 0;
     bool closed_ = false;
     std::size_t arrivals_ = 0;  // in the last poll()

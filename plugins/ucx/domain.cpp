@@ -80,7 +80,13 @@ Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spe
         }
         if (spec.info.device_memory) {
             domain->local_.caps.device_memory =
-                settings->native && domain->registrar_->knows_a_device();
+                settings->native && settings->minds_devices && domain->registrar_->knows_a_device();
+            if (settings->native && !settings->minds_devices) {
+                NA_LOG_WARNING(cls,
+                               "{}: UCX {} takes memory of devices (request_mem_device) for the "
+                               "host's with UCX_PROTO_ENABLE=n, or knows no other way",
+                               domain->local_.name, version_text());
+            }
             if (!settings->native) {
                 NA_LOG_WARNING(
                     cls,

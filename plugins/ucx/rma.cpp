@@ -89,7 +89,9 @@ Posted Context::choose(Transfer& t) noexcept {
     const auto& local = static_cast<const Region&>(*t.op->local);
     const auto& remote = static_cast<const Region&>(*t.op->remote);
     Status status = Status::opnotsupported;
-    if (unpack_room_ != nullptr && !remote.native().empty() && !t.link->way->plain) {
+    // As UCX would do it otherwise, the target's processor copies what its device has.
+    const bool able = unpack_room_ != nullptr && (remote.host() || devices_);
+    if (able && !remote.native().empty() && !t.link->way->plain) {
         const Posted p = begin_native(t);
         t.native = p.what == Posted::What::done;
         if (p.what != Posted::What::failed || p.status == Status::hostunreach) {

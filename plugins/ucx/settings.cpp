@@ -82,6 +82,29 @@ void copy_what_is_sent(const Transport& tcp, Wishes& wishes) {
     }
 }
 
+// What copies to devices, or maps their memory: UCX knows such memory only where it may use these.
+std::string with_devices(const plugin::OpenSpec& spec) {
+    std::string transports = spec.protocol;
+    for (const std::string_view name : {"cuda_copy", "cuda_ipc", "rocm_copy", "rocm_ipc"}) {
+        if (std::any_of(transports_here().begin(), transports_here().end(),
+                        [&](const Transport& t) { return t.name == name; })) {
+            transports.append(",").append(name);
+        }
+    }
+    return transports;
+}
+
+// Puts and gets that UCX makes of messages take all memory for the host's, unless its newer way of
+// choosing how to move it is on, which it is by itself from 1.16 on.
+bool mind_devices(Wishes& wishes) {
+    const auto users = config::of_library("UCX_PROTO_ENABLE");
+    if (users) {
+        return !users->empty() &&
+               std::string_view("yYtT1").find(users->front()) != std::string::npos;
+    }
+    return wishes.set("PROTO_ENABLE", "y");
+}
+
 // UCX names ports of InfiniBand devices.
 std::string device_name(const std::string& domain) {
     const bool infiniband = access(("/sys/class/infiniband/" + domain).c_str(), F_OK) == 0;
@@ -155,9 +178,12 @@ Result<Settings> settle(const plugin::OpenSpec& spec) {
     }
     s.config.reset(config);
     Wishes wishes(spec, config);
-    if (spec.protocol != "all" && !wishes.set("TLS", spec.protocol)) {
+    const bool for_devices = s.native && spec.info.device_memory;
+    if (spec.protocol != "all" &&
+        !wishes.set("TLS", for_devices ? with_devices(spec) : spec.protocol)) {
         return not_there(spec);
     }
+    s.minds_devices = for_devices && mind_devices(wishes);
     if (const std::string devices = devices_for(spec, s.ip); !devices.empty()) {
         if (devices == s.ip.interface && !uses(s.ip.interface) &&
             !config::of_library("UCX_NET_DEVICES")) {

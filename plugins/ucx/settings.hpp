@@ -11,6 +11,9 @@ namespace na::ucx {
 struct Settings {
     util::IpChoice ip;    // of the bootstrap ports
     bool native = false;  // puts and gets are UCX's own, where the other side's are as well
+    // UCX's own mind which memory is a device's. Where they do not, the processor would copy it,
+    // and the process (the target's, too) end.
+    bool minds_devices = false;
     UcpConfig config;
 };
 

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 namespace crash {
 
 using support::Party;
@@ -109,7 +111,10 @@ void Scene::finish() {
                                  descriptor_list_);
     }
     PARTY_REQUIRE(abstract_sockets(victim_.pid()).empty());
-    PARTY_REQUIRE(places_.left_behind({victim_.pid(), getpid()}).empty());
+    if (const auto left = places_.left_behind({victim_.pid(), getpid()}); !left.empty()) {
+        throw std::runtime_error(fmt::format("files of {} or {} are left: {}", victim_.pid(),
+                                             getpid(), fmt::join(left, ", ")));
+    }
 }
 
 }  // namespace crash

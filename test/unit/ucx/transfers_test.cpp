@@ -155,6 +155,45 @@ TEST_CASE("more keys than are kept come and go", "[native]") {
     }
 }
 
+// UCX that was not told that there are devices makes the target's processor copy to and from such
+// memory, which ends the target.
+TEST_CASE("memory of a peer's device is not touched by who does not move such memory", "[native]") {
+    if (!native_here()) {
+        return;
+    }
+    const auto a = chosen("native");
+    const auto b = chosen("native");
+    Addr to_b(*a, b->uri());
+    std::vector<std::byte> there = support::payload(1000, 1);
+    const std::vector<std::byte> before = there;
+    std::vector<std::byte> here(1000);
+    Mem local(*a, here.data(), here.size(), NA_MEM_READWRITE);
+    Mem target(*b, there.data(), there.size(), NA_MEM_READWRITE);
+    auto descriptor = target.serialize();
+    constexpr std::size_t kKindAt = 16 + 8 + 1;
+    REQUIRE(descriptor.size() > kKindAt);
+    descriptor[kKindAt] = std::byte{NA_MEM_TYPE_CUDA};
+    Mem remote(*a, descriptor);
+    for (const bool put : {true, false}) {
+        INFO((put ? "put" : "get"));
+        Op op(*a);
+        const na_return_t posted =
+            put ? op.put(local, 0, remote, 0, 1000, to_b) : op.get(local, 0, remote, 0, 1000, to_b);
+        if (posted == NA_SUCCESS) {
+            REQUIRE(until([&] { return op.done(); },
+                          [&] {
+                              a->pump();
+                              b->pump();
+                          }));
+            CHECK(op.ret() == NA_OPNOTSUPPORTED);
+        } else {
+            CHECK(posted == NA_OPNOTSUPPORTED);
+        }
+    }
+    CHECK((there == before));
+    CHECK((here == std::vector<std::byte>(1000)));
+}
+
 TEST_CASE("keys that UCX cannot read are left alone: the target's checks decide", "[native]") {
     if (!native_here()) {
         return;
