@@ -267,12 +267,12 @@ Class::HandleCreate Class::handle_create() const {
 }
 
 void Class::set_more_data(const MoreData& more) {
-    const std::lock_guard guard(mutex_);
+    const std::lock_guard guard(more_data_mutex_);
     more_data_ = more;
 }
 
 Class::MoreData Class::more_data() const {
-    const std::lock_guard guard(mutex_);
+    const std::lock_guard guard(more_data_mutex_);
     return more_data_;
 }
 

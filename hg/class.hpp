@@ -105,7 +105,7 @@ class Class {
     void set_handle_create(const HandleCreate& create);
     HandleCreate handle_create() const;
 
-    // Called for messages that announce more than their payload, in contexts opened from now on;
+    // Called for messages that announce more than their payload and arrive from now on;
     // see HG_Core_set_more_data_callback. `done` is Handle::more_done of the handle.
     struct MoreData {
         na::Status (*acquire)(Handle& handle, bool input, void (*user)()) = nullptr;
@@ -158,6 +158,7 @@ class Class {
     std::array<Context*, 256> contexts_{};
     std::uint32_t context_count_ = 0;
     HandleCreate handle_create_;
+    mutable std::mutex more_data_mutex_;  // taken last, inside progress too
     MoreData more_data_;
     Counters::Values closed_;  // counters of closed contexts
 };

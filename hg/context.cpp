@@ -56,7 +56,6 @@ Context::Context(Class& cls, std::uint8_t id)
       unacked_(cls.options().unacked_limit, std::max(cls.options().request_limit / 2, 1U),
                threaded_),
       owed_(cls.options().request_limit, threaded_),
-      more_data_(cls.more_data()),
       patient_(cls.options().coalesce == Options::Coalesce::always),
       loop_lock_(threaded_) {}
 

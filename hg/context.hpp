@@ -257,7 +257,6 @@ class Context {
     std::unique_ptr<HandlePool> handles_;
     Grow grow_[bulk::kRails];
     std::atomic<bool> accepting_{false};
-    const Class::MoreData more_data_;
     bool gathers_ = false;
     bool alone_ = false;  // callbacks run one after the other: no threads, and nothing gathers
     const bool patient_;

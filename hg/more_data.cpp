@@ -20,7 +20,7 @@ using na::Status;
 
 // Inside handlers. False: it is refused.
 bool Handle::may_take_more() noexcept {
-    if (info_.context->more_data_.acquire == nullptr) {
+    if (info_.cls->more_data().acquire == nullptr) {
         na::Counter& refused = port_->counters.more_refused;
         refused.add();
         if (std::has_single_bit(refused.get())) {
@@ -46,7 +46,11 @@ void Handle::acquire_input(Completion& c) {
 }
 
 void Handle::acquire_more(bool input) {
-    const Class::MoreData& more = info_.context->more_data_;
+    const Class::MoreData more = info_.cls->more_data();
+    if (more.acquire == nullptr) {  // any more
+        more_done(Status::opnotsupported);
+        return;
+    }
     more_acquired_ = true;
     try {
         // After success the handle may be another thread's already.
@@ -64,8 +68,7 @@ void Handle::acquire_more(bool input) {
 
 void Handle::acquire_output(Completion& c) {
     Handle& h = of(c);
-    const Class::MoreData& more = h.info_.context->more_data_;
-    if (more.acquire == nullptr) {
+    if (h.info_.cls->more_data().acquire == nullptr) {
         h.note(Status::opnotsupported);
     }
     if (h.cancel_asked_.load(std::memory_order_seq_cst)) {
@@ -115,7 +118,7 @@ void Handle::more_done(Status status) noexcept {
 
 void Handle::release_more() noexcept {
     more_acquired_ = false;
-    const Class::MoreData& more = info_.context->more_data_;
+    const Class::MoreData more = info_.cls->more_data();
     if (more.release != nullptr) {
         more.release(*this, more.user_release);
     }

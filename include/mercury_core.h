@@ -101,7 +101,8 @@ HG_PUBLIC hg_return_t HG_Core_finalize(hg_core_class_t* hg_core_class);
 /* As HG_Cleanup. */
 HG_PUBLIC void HG_Core_cleanup(void);
 
-/* Says how contexts that are created from now on get what comes with HG_CORE_MORE_DATA.
+/* Says how contexts of this class, those there are included, get what comes with
+ * HG_CORE_MORE_DATA from now on.
  *
  * When such a request (op HG_INPUT) or response (HG_OUTPUT) has arrived, `acquire` is called from
  * HG_Core_trigger, instead of the callback that the message is for; it may read the payload

@@ -121,6 +121,29 @@ TEST_CASE("core: nobody fetches") {
     CHECK(b.respond_ret == HG_OPNOTSUPPORTED);
 }
 
+TEST_CASE("core: who fetches is said, and taken back, while contexts are there") {
+    Core a({.listen = false});
+    Core b({});
+    for (const bool on : {true, false, true}) {
+        b.fetch(on);
+        b.served = 0;
+        Call call(a, b, kEcho);
+        REQUIRE(call.forward("more", HG_CORE_MORE_DATA) == HG_SUCCESS);
+        if (on) {
+            REQUIRE(call.until([&] { return b.fetching != HG_CORE_HANDLE_NULL; }));
+            b.fetched(std::exchange(b.fetching, HG_CORE_HANDLE_NULL), HG_SUCCESS);
+        }
+        CHECK(call.wait() == (on ? HG_SUCCESS : HG_OPNOTSUPPORTED));
+        CHECK(b.served == (on ? 1 : 0));
+    }
+    REQUIRE(support::until([&] { return b.released == 2; },
+                           [&] {
+                               a.pump();
+                               b.pump();
+                           }));
+    CHECK(b.acquired == 2);
+}
+
 TEST_CASE("core: the sender of a response hears when the rest of it was fetched") {
     Core a({.listen = false, .fetches = true});
     Core b({});

@@ -41,7 +41,7 @@ class Core {
         REQUIRE(cls != nullptr);
         REQUIRE(HG_Core_class_set_data(cls, this, nullptr) == HG_SUCCESS);
         if (settings.fetches) {
-            REQUIRE(HG_Core_set_more_data_callback(cls, acquire, release) == HG_SUCCESS);
+            fetch(true);
         }
         context = HG_Core_context_create(cls);
         REQUIRE(context != nullptr);
@@ -53,6 +53,10 @@ class Core {
         if (settings.listen && settings.post) {
             REQUIRE(HG_Core_context_post(context) == HG_SUCCESS);
         }
+    }
+    void fetch(bool on) {
+        REQUIRE(HG_Core_set_more_data_callback(cls, on ? acquire : nullptr,
+                                               on ? release : nullptr) == HG_SUCCESS);
     }
     ~Core() {
         // What is in flight gets its callback, then the context can go.
