@@ -61,27 +61,45 @@ class Address {
     // Takes over the references. At least one is set. Throws std::bad_alloc.
     static AddressRef make(Class& cls, na::AddressRef net, na::AddressRef sm);
 
-    // The embedded form: empty until set().
-    explicit Address(Class& cls) noexcept : cls_(&cls), embedded_(true) {}
+    // The embedded form, of a handle of `context`: empty until set().
+    Address(Class& cls, std::uint8_t context) noexcept
+        : cls_(&cls), embedded_(true), held_in_(context) {}
     Address(const Address&) = delete;
     Address& operator=(const Address&) = delete;
+    ~Address() { clear(); }
     void set(na::AddressRef net, na::AddressRef sm) noexcept {
         net_ = std::move(net);
         sm_ = std::move(sm);
         context_ = 0;
     }
-    // The same for an empty one: a reference that is the caller's.
-    void take(na::Address* part, bool sm) noexcept { (sm ? sm_ : net_).fill(part); }
+    // The same for an empty one, with a reference of its context (na::Address::ref_in()).
+    void set_in(na::Address& part, bool sm) noexcept {
+        part.ref_in(held_in_);
+        (sm ? sm_ : net_).fill(&part);
+        is_held_in_ = true;
+    }
+    // The same back.
+    void clear_in(na::Address& part) noexcept {
+        (void)net_.release();
+        (void)sm_.release();
+        is_held_in_ = false;
+        part.unref_in(held_in_);
+    }
+    bool is_held_in() const noexcept { return is_held_in_; }
     // Which context of the peer it stands for, where nobody says: that a request came from.
     std::uint8_t context() const noexcept { return context_; }
     void set_context(std::uint8_t id) noexcept { context_ = id; }
-    // The same, what another one has.
+    // The same, what another one of its context has.
     void take_over(Address& other) noexcept {
         net_ = std::move(other.net_);
         sm_ = std::move(other.sm_);
         context_ = other.context_;
+        is_held_in_ = std::exchange(other.is_held_in_, false);
     }
     void clear() noexcept {
+        if (is_held_in_) {
+            clear_in(net_ ? *net_ : *sm_);
+        }
         net_.reset();
         sm_.reset();
     }
@@ -122,6 +140,8 @@ class Address {
     na::AddressRef sm_;
     std::atomic<std::int32_t> refs_{1};
     const bool embedded_;
+    const std::uint8_t held_in_ = 0;  // of which context its one part may be a reference,
+    bool is_held_in_ = false;         // and is
     std::uint8_t context_ = 0;
     Address* next_ = nullptr;  // in the class's free list
 };

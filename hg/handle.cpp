@@ -15,7 +15,7 @@ using na::Status;
 Handle::Handle(Context& context, Kit* kit)
     : info_{.cls = &context.cls(), .context = &context},
       threaded_(context.threaded()),
-      source_(context.cls()) {
+      source_(context.cls(), context.id()) {
     attach(kit);
 }
 

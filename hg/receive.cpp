@@ -136,6 +136,7 @@ void Handle::on_request(na::Operation& op, const na::Outcome& o) noexcept {
         of(op).no_request(o.status);
         return;
     }
+    const na::AddressRef source = na::AddressRef::adopt(o.source);
     take_message(op, o.size, o.source, o.tag);
 }
 
@@ -144,7 +145,7 @@ void Handle::take_message(na::Operation& op, std::size_t size, na::Address* sour
     Handle& h = of(op);
     Port& port = *h.port_;
     h.info_.context->request_taken(port);
-    h.source_.take(source, port.rail() == bulk::Rail::sm);
+    h.source_.set_in(*source, port.rail() == bulk::Rail::sm);
     h.peer_ = source;
     h.tag_ = tag;
     const std::size_t headroom = port.headroom(Lane::unexpected);

@@ -92,7 +92,11 @@ void Handle::recycle() noexcept {
     if (registration_ != nullptr) [[likely]] {
         info_.cls->registry().release(*std::exchange(registration_, nullptr), context.id());
     }
-    source_.clear();
+    if (source_.is_held_in()) [[likely]] {
+        source_.clear_in(*peer_);
+    } else {
+        source_.clear();
+    }
     info_.addr = nullptr;
     info_.id = 0;
     info_.context_id = 0;

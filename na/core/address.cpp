@@ -2,6 +2,7 @@
 #include "na/core/address.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -10,10 +11,26 @@
 #include "na/util/log.hpp"
 
 namespace na::inline impl {
+namespace {
+
+constexpr std::uint8_t kMostTallies = 8;  // contexts beyond share them
+
+constexpr std::uint8_t mask_for(std::uint8_t contexts) noexcept {
+    return static_cast<std::uint8_t>(
+        std::bit_ceil(std::clamp(contexts, std::uint8_t{1}, kMostTallies)) - 1U);
+}
+
+}  // namespace
 
 Address::Address(Class& cls, std::unique_ptr<plugin::Peer> peer, std::string identity,
                  bool threaded)
-    : cls_(&cls), peer_(std::move(peer)), identity_(std::move(identity)), threaded_(threaded) {
+    : cls_(&cls),
+      peer_(std::move(peer)),
+      identity_(std::move(identity)),
+      threaded_(threaded),
+      tally_mask_(mask_for(cls.info().max_contexts)),
+      tallies_(threaded && tally_mask_ != 0 ? std::make_unique<Tally[]>(tally_mask_ + 1U)
+                                            : nullptr) {
     peer_->core = this;
 }
 

@@ -45,22 +45,27 @@ class Address {
     }
     // The address may be gone afterwards. False: it had no reference left to give (a double free),
     // nothing happened; that can be told until it is reaped.
-    bool unref() noexcept {
-        // The last reference may be dropped only under the table's mutex, so that a lookup finds
-        // the address either with references or buried, never in between.
-        std::int32_t n = refs_.load(std::memory_order_relaxed);
-        if (threaded_) {
-            while (n > 1) {
-                if (refs_.compare_exchange_weak(n, n - 1, std::memory_order_release,
-                                                std::memory_order_relaxed)) {
-                    return true;
-                }
-            }
-        } else if (n > 1) [[likely]] {
-            refs_.store(n - 1, std::memory_order_relaxed);
-            return true;
+    bool unref() noexcept { return threaded_ ? unref_shared() : unref_unshared(); }
+
+    // The same for what is taken and given back with each message, in a place of the context's own
+    // (`context`: an identifier; the same for both): threads that serve a peer on several contexts
+    // would wait for one another's cache line otherwise. Whoever takes one knows that the address
+    // lives. A context that has a connection to the peer holds one as long (Context::source()).
+    void ref_in(std::uint8_t context) noexcept {
+        if (!threaded_) {
+            util::add_unshared(refs_, 1);
+        } else if (tallies_ == nullptr ||
+                   tally(context).fetch_add(1, std::memory_order_relaxed) == 0) {
+            refs_.fetch_add(1, std::memory_order_relaxed);
         }
-        return bury();
+    }
+    bool unref_in(std::uint8_t context) noexcept {
+        if (!threaded_) {
+            return unref_unshared();
+        }
+        return (tallies_ != nullptr &&
+                tally(context).fetch_sub(1, std::memory_order_acq_rel) != 1) ||
+               unref_shared();
     }
 
     // Bytes of bundles that it takes, headroom not counted, as far as it has turned out.
@@ -76,6 +81,34 @@ class Address {
  private:
     friend class AddressTable;
     friend class Class;
+    // References of some contexts, all of which together are one of refs_.
+    struct alignas(64) Tally {
+        std::atomic<std::uint32_t> refs{0};
+    };
+    std::atomic<std::uint32_t>& tally(std::uint8_t context) const noexcept {
+        return tallies_[context & tally_mask_].refs;
+    }
+
+    bool unref_shared() noexcept {
+        // The last reference may be dropped only under the table's mutex, so that a lookup finds
+        // the address either with references or buried, never in between.
+        std::int32_t n = refs_.load(std::memory_order_relaxed);
+        while (n > 1) {
+            if (refs_.compare_exchange_weak(n, n - 1, std::memory_order_release,
+                                            std::memory_order_relaxed)) {
+                return true;
+            }
+        }
+        return bury();
+    }
+    bool unref_unshared() noexcept {
+        const std::int32_t n = refs_.load(std::memory_order_relaxed);
+        if (n > 1) [[likely]] {
+            refs_.store(n - 1, std::memory_order_relaxed);
+            return true;
+        }
+        return bury();
+    }
     bool bury() noexcept;
     Address(Class& cls, std::unique_ptr<plugin::Peer> peer, std::string identity, bool threaded);
 
@@ -84,6 +117,8 @@ class Address {
     const std::string identity_;
     std::atomic<std::int32_t> refs_{1};
     const bool threaded_;
+    const std::uint8_t tally_mask_;
+    const std::unique_ptr<Tally[]> tallies_;  // null: no threads, or one context was asked for
     std::atomic<std::size_t> most_bundled_{SIZE_MAX};
     bool self_ = false;
     bool dead_ = false;  // in the table's dead list; guarded by the table's mutex

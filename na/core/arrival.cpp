@@ -26,7 +26,6 @@ template <typename Copy>
         if (op == nullptr) [[unlikely]] {
             return false;
         }
-        source.ref();
         sender = &source;
     } else if (op = match_.take_direct(source, tag, size); op == nullptr) {
         op = match_.take_expected(source, tag, size);
@@ -42,6 +41,15 @@ template <typename Copy>
     op->set_state(State::idle);
     op->received(*op, size, sender, tag);
     return true;
+}
+
+void Operation::tell_handler(Operation& op, std::size_t size, Address* source,
+                             std::uint32_t tag) noexcept {
+    op.handler(op, Outcome{.status = Status::success,
+                           .size = size,
+                           .source = AddressRef::share(source).release(),
+                           .tag = tag,
+                           .data = op.buffer});
 }
 
 // --- Sink
@@ -143,11 +151,12 @@ plugin::Peer* Context::source(std::span<const std::byte> identity) {
         }
         address = std::move(*interned);
     }
-    return &address.release()->peer();
+    address->ref_in(id_);
+    return &address->peer();
 }
 
 void Context::release(plugin::Peer& peer) {
-    Address::of(peer)->unref();
+    Address::of(peer)->unref_in(id_);
 }
 
 void Context::peer_lost(plugin::Peer& peer, Status why) {

@@ -59,7 +59,7 @@ class Operation : public Op, public Landing {
     };
 
     // The same for a receive that has got a whole message, by far the most frequent end: what there
-    // is to say fits registers. `source` as in Outcome.
+    // is to say fits registers. `source`, of an unexpected message, is lent for the call.
     using Received = void (*)(Operation& op, std::size_t size, Address* source,
                               std::uint32_t tag) noexcept;
 
@@ -108,13 +108,7 @@ class Operation : public Op, public Landing {
 
     void set_state(State s) noexcept { state_.store(s, std::memory_order_release); }
     static void tell_handler(Operation& op, std::size_t size, Address* source,
-                             std::uint32_t tag) noexcept {
-        op.handler(op, Outcome{.status = Status::success,
-                               .size = size,
-                               .source = source,
-                               .tag = tag,
-                               .data = op.buffer});
-    }
+                             std::uint32_t tag) noexcept;
 
     std::atomic<State> state_{State::idle};
     bool multi_ = false;          // created for multi-receive

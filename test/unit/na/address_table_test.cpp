@@ -126,3 +126,66 @@ TEST_CASE("an address that is freed once too often stays whole", "[address]") {
     core.cls->reap();
     CHECK_FALSE(core.cls->addresses().find("a"));
 }
+
+TEST_CASE("references of contexts keep an address as others do", "[address]") {
+    na::InitInfo info;
+    info.max_contexts = GENERATE(std::uint8_t{1}, std::uint8_t{2}, std::uint8_t{40});
+    INFO(unsigned{info.max_contexts} << " contexts");
+    Core core(info);
+    AddressRef a = core.address("a");
+    Address& object = *a;
+    const auto there = [&] { return core.cls->addresses().find("a").get() == &object; };
+    using Contexts = std::initializer_list<std::uint8_t>;
+    for (const std::uint8_t context : Contexts{0, 1, 9, 39, 0}) {
+        object.ref_in(context);
+    }
+    a.reset();
+    for (const std::uint8_t context : Contexts{39, 0, 9, 1}) {
+        CHECK(object.unref_in(context));
+        core.cls->reap();
+        CHECK(core.cls->addresses().referenced() == 2);  // and oneself
+        CHECK(there());
+    }
+    // The last of all: it goes.
+    CHECK(object.unref_in(0));
+    CHECK(core.cls->addresses().referenced() == 1);
+    core.cls->reap();
+    CHECK_FALSE(core.cls->addresses().find("a"));
+}
+
+TEST_CASE("threads that take and give back references of contexts lose none",
+          "[address][threads]") {
+    na::InitInfo info;
+    info.max_contexts = 4;
+    Core core(info);
+    constexpr int kThreads = 4;
+    // With and without one that the context holds meanwhile, for its connection.
+    for (const bool connected : {true, false}) {
+        AddressRef held = core.address("a");
+        Address& object = *held;
+        std::vector<std::thread> threads;
+        for (int t = 0; t < kThreads; ++t) {
+            threads.emplace_back([&, t] {
+                const auto context = static_cast<std::uint8_t>(t / 2);  // two threads share one
+                if (connected) {
+                    object.ref_in(context);
+                }
+                for (int i = 0; i < 20'000 / static_cast<int>(support::kSlow); ++i) {
+                    object.ref_in(context);
+                    object.unref_in(context);
+                }
+                if (connected) {
+                    object.unref_in(context);
+                }
+            });
+        }
+        for (std::thread& t : threads) {
+            t.join();
+        }
+        core.cls->reap();
+        CHECK(core.cls->addresses().find("a").get() == &object);
+        held.reset();
+        core.cls->reap();
+        CHECK_FALSE(core.cls->addresses().find("a"));
+    }
+}

@@ -27,8 +27,8 @@ struct OperationProbe {
 namespace core_test {
 
 struct Core {
-    Core() {
-        auto opened = na::Class::open("loop+loop", true, {});
+    explicit Core(const na::InitInfo& info = {}) {
+        auto opened = na::Class::open("loop+loop", true, info);
         if (!opened) {
             throw std::runtime_error(opened.error().message);
         }
