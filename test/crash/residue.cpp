@@ -40,6 +40,16 @@ bool has_word(const std::string& text, const std::string& word) {
     return false;
 }
 
+// Of the name of a file, "<process>-<number>" as endpoints call theirs: the number may be as large
+// as another process's.
+bool names_process(const std::string& path, pid_t process) {
+    const std::string name = path.substr(path.rfind('/') + 1);
+    const std::size_t dash = name.find('-');
+    const bool endpoint =
+        dash != std::string::npos && name.find_first_not_of("0123456789-") == std::string::npos;
+    return has_word(endpoint ? name.substr(0, dash) : name, std::to_string(process));
+}
+
 constexpr const char* kPlaces[] = {"/dev/shm", "/tmp", "/var/tmp", "/dev/hugepages"};
 
 bool temporary(const std::string& path) {
@@ -219,7 +229,7 @@ std::vector<std::string> Places::left_behind(const std::vector<pid_t>& processes
         const bool ours = entry.find("na_sm") != std::string::npos ||
                           entry.find("na+sm") != std::string::npos ||
                           std::any_of(processes.begin(), processes.end(),
-                                      [&](pid_t p) { return has_word(entry, std::to_string(p)); });
+                                      [&](pid_t p) { return names_process(entry, p); });
         if (ours && entries_.count(entry) == 0 && !found_dead(entry)) {
             left.push_back(entry);
         }
