@@ -116,6 +116,9 @@ HG_PUBLIC void HG_Core_cleanup(void);
  * `release` (may be NULL) is called once for each handle for which `acquire` was called, when its
  * RPC is over: before the handle is used again, or goes.
  *
+ * What is said last counts, for handles whose `acquire` was called before, too: their RPCs should
+ * be over.
+ *
  * acquire NULL: none; such messages are refused, and their origin gets HG_OPNOTSUPPORTED. */
 HG_PUBLIC hg_return_t HG_Core_set_more_data_callback(
     struct hg_core_class* hg_core_class,

@@ -63,9 +63,17 @@ class Address {
         if (!threaded_) {
             return unref_unshared();
         }
-        return (tallies_ != nullptr &&
-                tally(context).fetch_sub(1, std::memory_order_acq_rel) != 1) ||
-               unref_shared();
+        if (tallies_ != nullptr) {
+            const std::uint32_t before = tally(context).fetch_sub(1, std::memory_order_acq_rel);
+            if (before > 1) [[likely]] {
+                return true;
+            }
+            if (before == 0) {  // once too often
+                tally(context).fetch_add(1, std::memory_order_relaxed);
+                return false;
+            }
+        }
+        return unref_shared();
     }
 
     // Bytes of bundles that it takes, headroom not counted, as far as it has turned out.

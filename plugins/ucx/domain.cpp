@@ -84,7 +84,8 @@ Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spe
             if (settings->native && !settings->minds_devices) {
                 NA_LOG_WARNING(cls,
                                "{}: UCX {} takes memory of devices (request_mem_device) for the "
-                               "host's with UCX_PROTO_ENABLE=n, or knows no other way",
+                               "host's here: set UCX_PROTO_ENABLE=y (the default from 1.16 on; "
+                               "before, a get whose peer dies ends the process with it)",
                                domain->local_.name, version_text());
             }
             if (!settings->native) {

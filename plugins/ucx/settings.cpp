@@ -95,14 +95,15 @@ std::string with_devices(const plugin::OpenSpec& spec) {
 }
 
 // Puts and gets that UCX makes of messages take all memory for the host's, unless its newer way of
-// choosing how to move it is on, which it is by itself from 1.16 on.
-bool mind_devices(Wishes& wishes) {
+// choosing how to move it is on, which is the default from 1.16 on. Before, a get whose peer dies
+// ends the process with it (1.13.1), so that it is the user's to choose.
+bool minds_devices() {
     const auto users = config::of_library("UCX_PROTO_ENABLE");
-    if (users) {
-        return !users->empty() &&
-               std::string_view("yYtT1").find(users->front()) != std::string::npos;
+    if (!users) {
+        return at_least(1, 16);
     }
-    return wishes.set("PROTO_ENABLE", "y");
+    return at_least(1, 13) && !users->empty() &&
+           std::string_view("yYtT1").find(users->front()) != std::string::npos;
 }
 
 // UCX names ports of InfiniBand devices.
@@ -183,7 +184,7 @@ Result<Settings> settle(const plugin::OpenSpec& spec) {
         !wishes.set("TLS", for_devices ? with_devices(spec) : spec.protocol)) {
         return not_there(spec);
     }
-    s.minds_devices = for_devices && mind_devices(wishes);
+    s.minds_devices = for_devices && minds_devices();
     if (const std::string devices = devices_for(spec, s.ip); !devices.empty()) {
         if (devices == s.ip.interface && !uses(s.ip.interface) &&
             !config::of_library("UCX_NET_DEVICES")) {
