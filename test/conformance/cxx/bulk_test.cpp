@@ -6,18 +6,11 @@
 #include <functional>
 #include <numeric>
 
-#include "conformance/cxx/scene.hpp"
-#include "hg/bulk.hpp"
+#include "conformance/cxx/bulk_scene.hpp"
 #include "hg/elements.hpp"
 #include "support/payload.hpp"
 
 using namespace cxxtest;
-using namespace std::chrono_literals;
-using hg::Share;
-using hg::Status;
-using hg::Task;
-using ReadBulk = hg::Bulk<Share::read>;
-using FullBulk = hg::Bulk<Share::both>;
 
 namespace {
 

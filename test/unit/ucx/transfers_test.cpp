@@ -48,6 +48,29 @@ bool offers_keys(const std::vector<std::byte>& descriptor) {
     return descriptor.size() > kCore + sizeof(std::uint64_t);
 }
 
+void finish(const Op& op, Endpoint& a, Endpoint& b) {
+    REQUIRE(until([&] { return op.done(); },
+                  [&] {
+                      a.pump();
+                      b.pump();
+                  }));
+}
+
+// 1,000 bytes of b's, which a knows by a descriptor that a test may change first.
+struct Known {
+    Known(Endpoint& a, Endpoint& b)
+        : to_b(a, b.uri()),
+          local(a, here.data(), here.size(), NA_MEM_READWRITE),
+          target(b, there.data(), there.size(), NA_MEM_READWRITE),
+          descriptor(target.serialize()) {}
+    std::vector<std::byte> there = support::payload(1000, 1);
+    std::vector<std::byte> here = std::vector<std::byte>(1000);
+    Addr to_b;
+    Mem local;
+    Mem target;
+    std::vector<std::byte> descriptor;
+};
+
 void move(Endpoint& a, Endpoint& b, std::vector<na_segment> segments, bool keys) {
     constexpr std::size_t kBytes = 300'000;
     std::vector<std::byte> here(kBytes);
@@ -71,21 +94,13 @@ void move(Endpoint& a, Endpoint& b, std::vector<na_segment> segments, bool keys)
         support::fill(here, seed);
         Op put(a);
         REQUIRE(put.put(local, 0, remote, 0, kBytes, to_b) == NA_SUCCESS);
-        REQUIRE(until([&] { return put.done(); },
-                      [&] {
-                          a.pump();
-                          b.pump();
-                      }));
+        finish(put, a, b);
         REQUIRE(put.ret() == NA_SUCCESS);
         CHECK(support::mismatch(there, seed) == -1);
         support::fill(there, seed + 100);
         Op get(a);
         REQUIRE(get.get(local, 0, remote, 0, kBytes, to_b) == NA_SUCCESS);
-        REQUIRE(until([&] { return get.done(); },
-                      [&] {
-                          a.pump();
-                          b.pump();
-                      }));
+        finish(get, a, b);
         REQUIRE(get.ret() == NA_SUCCESS);
         CHECK(support::mismatch(here, seed + 100) == -1);
     }
@@ -163,13 +178,9 @@ TEST_CASE("memory of a peer's device is not touched by who does not move such me
     }
     const auto a = chosen("native");
     const auto b = chosen("native");
-    Addr to_b(*a, b->uri());
-    std::vector<std::byte> there = support::payload(1000, 1);
+    Known k(*a, *b);
+    auto& [there, here, to_b, local, target, descriptor] = k;
     const std::vector<std::byte> before = there;
-    std::vector<std::byte> here(1000);
-    Mem local(*a, here.data(), here.size(), NA_MEM_READWRITE);
-    Mem target(*b, there.data(), there.size(), NA_MEM_READWRITE);
-    auto descriptor = target.serialize();
     constexpr std::size_t kKindAt = 16 + 8 + 1;
     REQUIRE(descriptor.size() > kKindAt);
     descriptor[kKindAt] = std::byte{NA_MEM_TYPE_CUDA};
@@ -180,11 +191,7 @@ TEST_CASE("memory of a peer's device is not touched by who does not move such me
         const na_return_t posted =
             put ? op.put(local, 0, remote, 0, 1000, to_b) : op.get(local, 0, remote, 0, 1000, to_b);
         if (posted == NA_SUCCESS) {
-            REQUIRE(until([&] { return op.done(); },
-                          [&] {
-                              a->pump();
-                              b->pump();
-                          }));
+            finish(op, *a, *b);
             CHECK(op.ret() == NA_OPNOTSUPPORTED);
         } else {
             CHECK(posted == NA_OPNOTSUPPORTED);
@@ -200,12 +207,8 @@ TEST_CASE("keys that UCX cannot read are left alone: the target's checks decide"
     }
     const auto a = chosen("native");
     const auto b = chosen("native");
-    Addr to_b(*a, b->uri());
-    std::vector<std::byte> there = support::payload(1000, 1);
-    std::vector<std::byte> here(1000);
-    Mem local(*a, here.data(), here.size(), NA_MEM_READWRITE);
-    Mem target(*b, there.data(), there.size(), NA_MEM_READWRITE);
-    auto descriptor = target.serialize();
+    Known k(*a, *b);
+    auto& [there, here, to_b, local, target, descriptor] = k;
     // A key of one byte, the least that is taken: what UCX reads behind it are zeros.
     constexpr std::size_t kSizeAt = 16 + 8 + 4 + 16;
     REQUIRE(descriptor.size() > kSizeAt + 3);
@@ -216,11 +219,7 @@ TEST_CASE("keys that UCX cannot read are left alone: the target's checks decide"
     Mem remote(*a, descriptor);
     Op get(*a);
     REQUIRE(get.get(local, 0, remote, 0, 1000, to_b) == NA_SUCCESS);
-    REQUIRE(until([&] { return get.done(); },
-                  [&] {
-                      a->pump();
-                      b->pump();
-                  }));
+    finish(get, *a, *b);
     CHECK(get.ret() == NA_SUCCESS);
     CHECK((here == there));
 }
