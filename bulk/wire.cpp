@@ -402,6 +402,37 @@ class Decoder {
     std::uint64_t used_ = 0;  // segments that are not empty
 };
 
+bool glance(Space& space, std::span<const std::byte> bytes, Rail rail, Plain& plain) noexcept {
+    ByteReader r(bytes);
+    const auto version = r.integer<std::uint8_t>();
+    const auto flags = r.integer<std::uint8_t>();
+    std::uint64_t count = 0;
+    if (version != kVersion || (flags & ~(kNet | kSm | kWrite)) != kRead ||
+        !read_varint(r, count) || count != 1 || !read_varint(r, plain.size) || plain.size == 0) {
+        return false;
+    }
+    for (const Rail next : {Rail::net, Rail::sm}) {
+        if ((flags & (next == Rail::net ? kNet : kSm)) == 0) {
+            continue;
+        }
+        if (next == Rail::net && r.integer<std::uint16_t>() != protocol_tag(*space.rails().net)) {
+            return false;
+        }
+        std::uint64_t groups = 0;
+        std::uint64_t size = 0;
+        if (!read_varint(r, groups) || groups != 1 || !read_varint(r, size)) {
+            return false;
+        }
+        plain.memory = r.bytes(size);
+        if (next == rail) {
+            na::Memory::Described memory;
+            return r.good() && na::ok(na::Memory::describe(plain.memory, memory)) &&
+                   memory.length == plain.size;
+        }
+    }
+    return false;
+}
+
 Result<BulkRef> decode(Space& space, std::span<const std::byte> bytes) try {
     return Decoder(space, bytes).run();
 } catch (const std::bad_alloc&) {

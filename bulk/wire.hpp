@@ -37,4 +37,13 @@ Result<std::size_t> encode(const Bulk& bulk, WireOptions options, std::span<std:
 // of `space` can read it. nomem.
 Result<BulkRef> decode(Space& space, std::span<const std::byte> bytes);
 
+// What decode() would make an object of, where it is what most are: one segment that its owner may
+// be read from, in one registration on `rail`, without contents and owner. False: it is not, or not
+// right, and decode() says which. What it says of other rails is not looked at.
+struct Plain {
+    std::uint64_t size = 0;
+    std::span<const std::byte> memory;  // what na::Memory::encode() wrote, of as many bytes
+};
+bool glance(Space& space, std::span<const std::byte> bytes, Rail rail, Plain& plain) noexcept;
+
 }  // namespace bulk

@@ -491,6 +491,7 @@ class Handle : private Completion {
     // --------------------------------------------------------------------------
     na::Status write_overflow(std::span<std::byte> room, std::size_t user_bytes, Block& beyond,
                               std::size_t size, std::size_t& payload) noexcept;
+    na::Status take_descriptor(const wire::Overflow& overflow) noexcept;
     na::Status start_pull(std::span<std::byte> payload, std::size_t user_bytes, Block*& block,
                           Run then) noexcept;
     static void on_pulled(bulk::Transfer& transfer, na::Status status) noexcept;

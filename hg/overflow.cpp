@@ -32,8 +32,7 @@ Status Handle::write_overflow(std::span<std::byte> room, std::size_t user_bytes,
     const bool summed = (info_.cls->checksum_flags() & wire::kPayloadChecksum) != 0;
     const std::uint32_t checksum = summed ? proc::crc32c(0, beyond.data, size) : 0;
     try {
-        const auto descriptor =
-            bulk::encode(*beyond.bulk, {.eager = false, .sm = uses_sm()}, room.subspan(fixed));
+        const auto descriptor = beyond.describe(uses_sm(), room.subspan(fixed));
         if (!descriptor) {
             const bool small = descriptor.status() == Status::overflow;
             NA_LOG_ERROR(rpc, "RPC {:#x}: {}", info_.id,
@@ -53,6 +52,24 @@ Status Handle::write_overflow(std::span<std::byte> room, std::size_t user_bytes,
 // --- receiver
 // --------------------------------------------------------------------------------------------------------
 
+// Makes remote_ of it.
+Status Handle::take_descriptor(const wire::Overflow& overflow) noexcept {
+    try {
+        auto remote = bulk::decode(info_.cls->space(), overflow.descriptor);
+        if (!remote) {
+            NA_LOG_WARNING(rpc, "RPC {:#x}: {}", info_.id, remote.error().message);
+            return remote.status();
+        }
+        if (!(*remote)->covers(0, overflow.size)) {
+            return Status::protocol_error;
+        }
+        remote_ = std::move(*remote);
+    } catch (const std::bad_alloc&) {
+        return Status::nomem;
+    }
+    return Status::success;
+}
+
 // Begins to pull what `payload` describes behind the user's bytes, into a block of its own. After
 // success `next` runs from the work queue.
 Status Handle::start_pull(std::span<std::byte> payload, std::size_t user_bytes, Block*& block,
@@ -68,26 +85,35 @@ Status Handle::start_pull(std::span<std::byte> payload, std::size_t user_bytes, 
                        info_.id, overflow.size);
         return Status::msgsize;
     }
-    try {
-        auto remote = bulk::decode(info_.cls->space(), overflow.descriptor);
-        if (!remote) {
-            NA_LOG_WARNING(rpc, "RPC {:#x}: {}", info_.id, remote.error().message);
-            return remote.status();
-        }
-        if (!(*remote)->covers(0, overflow.size)) {
-            return Status::protocol_error;
-        }
-        remote_ = std::move(*remote);
-    } catch (const std::bad_alloc&) {
-        return Status::nomem;
-    }
     pull_size_ = static_cast<std::size_t>(overflow.size);
     pull_checksum_ = overflow.checksum;
+    bulk::Plain plain;
+    const bool is_plain =
+        pull_size_ <= na::Context::kMostAtOnce &&
+        bulk::glance(info_.cls->space(), overflow.descriptor, port_->rail(), plain) &&
+        plain.size >= pull_size_;
+    if (const Status s = is_plain ? Status::success : take_descriptor(overflow); !ok(s)) {
+        return s;
+    }
     Status why = Status::nomem;
     block = context.overflow_.take(pull_size_, Block::Use::land, &why);
     if (block == nullptr) {
         remote_.reset();
         return why;
+    }
+    if (is_plain) {
+        // What is no more than a copy for the transport needs no transfer.
+        if (port_->na().get_at_once(plain.memory, 0, {block->data, pull_size_}, peer(),
+                                    info_.context_id)) {
+            pull_status_ = Status::success;
+            then(*this);
+            context.settle();
+            return Status::success;
+        }
+        if (const Status s = take_descriptor(overflow); !ok(s)) {
+            context.overflow_.give(std::exchange(block, nullptr));
+            return s;
+        }
     }
     pulled_ = then;
     transfer_ = nullptr;
@@ -132,8 +158,10 @@ void Handle::on_pulled(bulk::Transfer& transfer, Status status) noexcept {
 
 Status Handle::end_pull(Payload& payload, std::size_t user_bytes, const Block& block) noexcept {
     transfer_id_.store(0, std::memory_order_release);
-    info_.context->bulk_->release(*std::exchange(transfer_, nullptr));
-    remote_.reset();
+    if (transfer_ != nullptr) {
+        info_.context->bulk_->release(*std::exchange(transfer_, nullptr));
+        remote_.reset();
+    }
     if (!ok(pull_status_)) {
         return pull_status_;
     }

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <mutex>
 #include <new>
 
+#include "bulk/wire.hpp"
 #include "hg/class.hpp"
 #include "na/util/log.hpp"
 
@@ -18,6 +20,20 @@ namespace {
 constexpr std::uint64_t kLargest = std::uint64_t{1} << 47;
 
 }  // namespace
+
+na::Result<std::size_t> Block::describe(bool sm, std::span<std::byte> out) {
+    if (described_size_ != 0 && described_sm_ == sm && described_size_ <= out.size()) [[likely]] {
+        std::memcpy(out.data(), described_.data(), described_size_);
+        return std::size_t{described_size_};
+    }
+    auto written = bulk::encode(*bulk, {.eager = false, .sm = sm}, out);
+    if (written && *written <= described_.size()) {
+        std::memcpy(described_.data(), out.data(), *written);
+        described_size_ = static_cast<std::uint8_t>(*written);
+        described_sm_ = sm;
+    }
+    return written;
+}
 
 // One payload of the largest size has room in any case.
 OverflowPool::OverflowPool(Class& cls, bool threaded)

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -32,6 +33,15 @@ struct Block {
     std::size_t size = 0;  // a power of two
     Use use = Use::send;
     Block* next = nullptr;  // in the free list of its size
+
+    // Of its descriptor, for sending: writes it to `out`, and remembers it, as it is the same each
+    // time. Answers how many bytes; errors are those of bulk::encode().
+    na::Result<std::size_t> describe(bool sm, std::span<std::byte> out);
+
+ private:
+    std::array<std::byte, 192> described_;
+    std::uint8_t described_size_ = 0;  // 0: not known
+    bool described_sm_ = false;
 };
 
 class OverflowPool {

@@ -310,6 +310,15 @@ class Context {
     virtual Posted recv_multi(Op&) { return Posted::failed(Status::opnotsupported); }
     virtual Posted put(Op& op) = 0;
     virtual Posted get(Op& op) = 0;
+    // A get that needs no operation: fills `to` with what stands `offset` bytes into memory of the
+    // peer's context, by what Region::encode() wrote there (untrusted, as for
+    // Domain::decode_region(); the range is within `length`). Only where that is a copy, no more;
+    // false: it is not, or not yet, nothing has happened, and the core tries get().
+    virtual bool copy_now(Peer&, std::uint8_t /*context*/, std::span<const std::byte> /*region*/,
+                          std::uint64_t /*length*/, std::uint64_t /*offset*/,
+                          std::span<std::byte> /*to*/) noexcept {
+        return false;
+    }
 
     // Best effort on a pending operation. Exactly one Sink::complete follows in any case, now or in
     // progress().
@@ -441,7 +450,7 @@ class Plugin {
 };
 
 // Changes whenever anything in this header does.
-inline constexpr std::uint32_t kAbi = 11;
+inline constexpr std::uint32_t kAbi = 12;
 inline constexpr std::uint64_t kMagic = 0x31696261'6e6e6963;
 
 // What a plugin exports: a built-in one to na/plugin_table.cpp, a loadable module as

@@ -427,6 +427,22 @@ Status Context::get(Operation& op, Memory& local, std::uint64_t local_offset, Me
                          source_id);
 }
 
+bool Context::get_at_once(std::span<const std::byte> descriptor, std::uint64_t offset,
+                          std::span<std::byte> to, Address& from, std::uint8_t source_id) noexcept {
+    Memory::Described memory;
+    if (&from.cls() != &cls_ || to.empty() || to.size() > kMostAtOnce ||
+        !ok(Memory::describe(descriptor, memory)) || !memory.covers(offset, to.size()) ||
+        !allows(memory.access, Access::read)) {
+        return false;
+    }
+    const std::lock_guard guard(lock_);
+    if (!plugin_->copy_now(from.peer(), source_id, memory.region, memory.length, offset, to)) {
+        return false;
+    }
+    counters_.gets.add();
+    return true;
+}
+
 void Context::cancel(Operation& op) noexcept {
     const std::lock_guard guard(lock_);
     if (op.state() == State::bundled && !retry_.empty()) {

@@ -62,6 +62,14 @@ class Context final : public plugin::Sink {
                std::uint64_t remote_offset, std::uint64_t size, Address& from,
                std::uint8_t source_id) noexcept;
 
+    // Fills `to` at once with what stands `offset` bytes into the peer's memory that `descriptor`
+    // (untrusted, what Memory::encode() wrote there) describes, as a get would; `to` does not
+    // overlap it. False: nothing has happened, as that cannot be done at once, or not at all, or
+    // `to` is larger than kMostAtOnce; a get says why.
+    static constexpr std::size_t kMostAtOnce = 1 << 20;
+    bool get_at_once(std::span<const std::byte> descriptor, std::uint64_t offset,
+                     std::span<std::byte> to, Address& from, std::uint8_t source_id) noexcept;
+
     // Asks for an end with `canceled`; the handler runs exactly once all the same, with that or
     // with the result that won. An idle operation: nothing happens.
     void cancel(Operation& op) noexcept;

@@ -61,7 +61,7 @@ Result<std::unique_ptr<Memory>> Memory::create(Class& cls, std::span<const Segme
     return memory;
 }
 
-Result<std::unique_ptr<Memory>> Memory::decode(Class& cls, std::span<const std::byte> bytes) {
+Status Memory::describe(std::span<const std::byte> bytes, Described& described) noexcept {
     util::ByteReader r(bytes);
     const auto version = r.integer<std::uint8_t>();
     const auto access = r.integer<std::uint8_t>();
@@ -70,20 +70,30 @@ Result<std::unique_ptr<Memory>> Memory::decode(Class& cls, std::span<const std::
     const auto length = r.integer<std::uint64_t>();
     const auto encoded = r.bytes(size);
     if (!r.good()) {
-        return Error{Status::overflow,
-                     fmt::format("a memory descriptor does not fit {} bytes", bytes.size())};
+        return Status::overflow;
     }
     if (version != kVersion || reserved != 0 || access == 0 || access > 3 || length == 0) {
-        return Error{Status::protocol_error, "malformed memory descriptor"};
+        return Status::protocol_error;
     }
-    auto region = cls.domain().decode_region(encoded, length);
+    described = {.access = static_cast<Access>(access), .length = length, .region = encoded};
+    return Status::success;
+}
+
+Result<std::unique_ptr<Memory>> Memory::decode(Class& cls, std::span<const std::byte> bytes) {
+    Described described;
+    if (const Status s = describe(bytes, described); s == Status::overflow) {
+        return Error{s, fmt::format("a memory descriptor does not fit {} bytes", bytes.size())};
+    } else if (!ok(s)) {
+        return Error{s, "malformed memory descriptor"};
+    }
+    auto region = cls.domain().decode_region(described.region, described.length);
     if (!region) {
         return std::move(region).error();
     }
     std::unique_ptr<Memory> memory(new Memory(cls));
     memory->local_ = false;
-    memory->access_ = static_cast<Access>(access);
-    memory->length_ = length;
+    memory->access_ = described.access;
+    memory->length_ = described.length;
     memory->region_ = std::move(*region);
     memory->registered_.store(memory->region_.get(), std::memory_order_release);
     return memory;

@@ -27,6 +27,17 @@ class Memory {
     // Untrusted bytes, at least as many as encode() wrote; more are ignored.
     static Result<std::unique_ptr<Memory>> decode(Class& cls, std::span<const std::byte> bytes);
 
+    // What the bytes say, for who needs no Memory: overflow (they end too early), protocol_error.
+    struct Described {
+        Access access = Access::none;
+        std::uint64_t length = 0;
+        std::span<const std::byte> region;  // the plugin's part, not looked at yet
+        bool covers(std::uint64_t offset, std::uint64_t size) const noexcept {
+            return offset <= length && size <= length - offset;
+        }
+    };
+    static Status describe(std::span<const std::byte> bytes, Described& described) noexcept;
+
     // Makes the memory reachable. Idempotent. opnotsupported for a remote one or for device memory
     // where the plugin has none.
     Result<plugin::Region*> register_memory(MemoryKind kind, std::uint64_t device);

@@ -59,6 +59,9 @@ class Context final : public plugin::Context {
                 std::span<const std::byte> bytes) override;
     plugin::Posted put(Op& op) override { return transfer(op); }
     plugin::Posted get(Op& op) override { return transfer(op); }
+    bool copy_now(plugin::Peer& peer, std::uint8_t context, std::span<const std::byte> region,
+                  std::uint64_t length, std::uint64_t offset,
+                  std::span<std::byte> to) noexcept override;
     void cancel(Op& op) override;
     std::size_t progress() override;
     int wait_fd() override { return epoll_.get(); }
@@ -222,6 +225,8 @@ class Context final : public plugin::Context {
     Copied copy_attached(Op& op, std::size_t limit, Status& status) noexcept;
 
     // rma_shared.cpp
+    const Mapping* mapping_of(Connection& connection, std::uint64_t allocation,
+                              bool write) const noexcept;
     std::byte* find_mapping(Connection& connection, Op& op, bool& pending) noexcept;
     void copy_shared(Op& op, std::byte* base, std::size_t limit) noexcept;
     void on_map(Connection& connection, const Received& message) noexcept;

@@ -190,35 +190,71 @@ std::size_t Region::encode(std::span<std::byte> out) const {
     return size;
 }
 
+namespace {
+
+// What stands before the segments.
+struct Front {
+    std::uint16_t count = 0;
+    std::uint64_t key = 0;
+    std::uint64_t allocation = 0;
+    std::uint64_t base = 0;
+};
+
+bool read_front(util::ByteReader& r, Front& front) noexcept {
+    const auto flags = r.integer<std::uint8_t>();
+    const auto reserved = r.integer<std::uint8_t>();
+    front.count = r.integer<std::uint16_t>();
+    front.key = r.integer<std::uint64_t>();
+    if ((flags & ~kFlagAllocation) != 0 || reserved != 0 || front.count == 0 ||
+        front.count > kMaxSegments) {
+        return false;
+    }
+    if (flags != 0) {
+        front.allocation = r.integer<std::uint64_t>();
+        front.base = r.integer<std::uint64_t>();
+    }
+    return r.good() && r.left() == std::size_t{front.count} * 16;
+}
+
+// `left`: of the length, less what came before.
+bool read_segment(util::ByteReader& r, const Front& front, std::uint64_t left,
+                  std::uint64_t& address, std::uint64_t& bytes) noexcept {
+    address = r.integer<std::uint64_t>();
+    bytes = r.integer<std::uint64_t>();
+    return bytes != 0 && bytes <= UINT64_MAX - address && bytes <= left &&
+           (front.allocation == 0 || address >= front.base);
+}
+
+}  // namespace
+
+bool decode_piece(std::span<const std::byte> encoded, std::uint64_t length, Piece& piece) noexcept {
+    util::ByteReader r(encoded);
+    Front front;
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+    if (!read_front(r, front) || front.count != 1 || front.allocation == 0 ||
+        !read_segment(r, front, length, address, bytes) || bytes != length) {
+        return false;
+    }
+    piece = {.allocation = front.allocation, .offset = address - front.base};
+    return true;
+}
+
 Result<std::unique_ptr<plugin::Region>> decode_region(std::span<const std::byte> encoded,
                                                       std::uint64_t length) {
     const Error malformed{Status::protocol_error, "malformed sm memory descriptor"};
     util::ByteReader r(encoded);
-    const auto flags = r.integer<std::uint8_t>();
-    const auto reserved = r.integer<std::uint8_t>();
-    const auto count = r.integer<std::uint16_t>();
-    const auto key = r.integer<std::uint64_t>();
-    if (!r.good() || (flags & ~kFlagAllocation) != 0 || reserved != 0 || count == 0 ||
-        count > kMaxSegments) {
-        return malformed;
-    }
-    std::uint64_t allocation = 0;
-    std::uint64_t base = 0;
-    if (flags != 0) {
-        allocation = r.integer<std::uint64_t>();
-        base = r.integer<std::uint64_t>();
-    }
-    if (!r.good() || r.left() != std::size_t{count} * 16) {
+    Front front;
+    if (!read_front(r, front)) {
         return malformed;
     }
     std::vector<Segment> segments;
-    segments.reserve(count);
+    segments.reserve(front.count);
     std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-        const auto address = r.integer<std::uint64_t>();
-        const auto bytes = r.integer<std::uint64_t>();
-        if (bytes == 0 || bytes > UINT64_MAX - address || bytes > length - sum ||
-            (allocation != 0 && address < base)) {
+    for (std::size_t i = 0; i < front.count; ++i) {
+        std::uint64_t address = 0;
+        std::uint64_t bytes = 0;
+        if (!read_segment(r, front, length - sum, address, bytes)) {
             return malformed;
         }
         sum += bytes;
@@ -227,9 +263,9 @@ Result<std::unique_ptr<plugin::Region>> decode_region(std::span<const std::byte>
     if (sum != length) {
         return malformed;
     }
-    auto region = std::make_unique<RemoteRegion>(std::move(segments), key);
-    region->allocation = allocation;
-    region->allocation_base = base;
+    auto region = std::make_unique<RemoteRegion>(std::move(segments), front.key);
+    region->allocation = front.allocation;
+    region->allocation_base = front.base;
     return std::unique_ptr<plugin::Region>(std::move(region));
 }
 

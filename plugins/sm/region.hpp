@@ -115,7 +115,15 @@ class RemoteRegion final : public Region {
     using Region::Region;
 };
 
-// Untrusted bytes.
+// Of a descriptor: one piece of an allocation.
+struct Piece {
+    std::uint64_t allocation = 0;
+    std::uint64_t offset = 0;  // into the allocation, whose size is not known yet
+};
+// Untrusted bytes. False: it is of several segments, or of no allocation, or not right.
+bool decode_piece(std::span<const std::byte> encoded, std::uint64_t length, Piece& piece) noexcept;
+
+// The same.
 Result<std::unique_ptr<plugin::Region>> decode_region(std::span<const std::byte> encoded,
                                                       std::uint64_t length);
 

@@ -24,30 +24,60 @@ bool inside(const Region& remote, const Segment& s, std::size_t bytes) noexcept 
 
 }  // namespace
 
-// Where the allocation of op.remote is mapped here; null: it is not. `pending`: it may be soon.
-std::byte* Context::find_mapping(Connection& c, Op& op, bool& pending) noexcept {
-    using State = Connection::Mapped::State;
-    const auto& remote = *static_cast<const Region*>(op.remote);
-    const bool write = op.kind == OpKind::put;
+// The allocation of the peer, if it is mapped here.
+const Mapping* Context::mapping_of(Connection& c, std::uint64_t allocation,
+                                   bool write) const noexcept {
     // What is mapped for writing can be read as well.
     for (const bool writable : {true, false}) {
         if (write && !writable) {
             continue;
         }
-        const auto it = c.mapped[writable].find(remote.allocation);
-        if (it == c.mapped[writable].end() || it->second.state != State::mapped) {
-            continue;
+        const auto it = c.mapped[writable].find(allocation);
+        if (it != c.mapped[writable].end() &&
+            it->second.state == Connection::Mapped::State::mapped) {
+            it->second.used = polls();
+            return &it->second.memory;
         }
+    }
+    return nullptr;
+}
+
+bool Context::copy_now(plugin::Peer& to, std::uint8_t target, std::span<const std::byte> region,
+                       std::uint64_t length, std::uint64_t offset,
+                       std::span<std::byte> into) noexcept {
+    auto& peer = static_cast<Peer&>(to);
+    Piece piece;
+    if (peer.is_self() || !decode_piece(region, length, piece)) {
+        return false;
+    }
+    Connection* c = peer.link(id_).to(target);
+    if (c == nullptr || c->state != Connection::State::open) {
+        return false;
+    }
+    const Mapping* memory = mapping_of(*c, piece.allocation, false);
+    if (memory == nullptr || piece.offset > memory->bytes() ||
+        length > memory->bytes() - piece.offset) {
+        return false;
+    }
+    ++stats_.rma_shared;
+    std::memcpy(into.data(), memory->base() + piece.offset + offset, into.size());
+    return true;
+}
+
+// Where the allocation of op.remote is mapped here; null: it is not. `pending`: it may be soon.
+std::byte* Context::find_mapping(Connection& c, Op& op, bool& pending) noexcept {
+    using State = Connection::Mapped::State;
+    const auto& remote = *static_cast<const Region*>(op.remote);
+    const bool write = op.kind == OpKind::put;
+    if (const Mapping* memory = mapping_of(c, remote.allocation, write); memory != nullptr) {
         // Bounds of the descriptor against the memory that there really is; what does not fit goes
         // another way.
-        const Mapping& memory = it->second.memory;
         for (const Segment& s : remote.list.segments()) {
-            if (!inside(remote, s, memory.bytes())) {
+            if (!inside(remote, s, memory->bytes())) {
                 return nullptr;
             }
         }
-        it->second.used = polls();
-        return memory.base();
+        return memory->base();
     }
     auto& table = c.mapped[write];
     if (const auto it = table.find(remote.allocation); it != table.end()) {

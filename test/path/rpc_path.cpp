@@ -3,10 +3,10 @@
 // polling. After a warm-up neither side may allocate or take a mutex. The number of system calls is
 // for strace to count (syscalls.sh runs this program with two counts of calls and compares).
 //
-//   rpc_path CALLS [IN_FLIGHT]     0: fine, 1: not, 77: no sm here
+//   rpc_path CALLS [IN_FLIGHT [BYTES]]     0: fine, 1: not, 77: no sm here
 //
 // With several in flight, whose callbacks forward again, messages leave together where HG_COALESCE
-// says so.
+// says so. BYTES: so many more of arguments.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -70,6 +70,14 @@ namespace {
 constexpr unsigned kWarmUp = 2000;
 constexpr int kSkip = 77;
 
+// What goes with the number.
+std::vector<char> g_load;
+hg_return_t proc_loaded(hg_proc_t proc, void* value) {
+    const hg_return_t s = hg_proc_uint64_t(proc, value);
+    return s != HG_SUCCESS || g_load.empty() ? s
+                                             : hg_proc_memcpy(proc, g_load.data(), g_load.size());
+}
+
 struct Used {
     std::uint64_t allocations = 0;
     std::uint64_t mutexes = 0;
@@ -93,7 +101,7 @@ struct Side {
             return false;
         }
         context = HG_Context_create(cls);
-        echo = HG_Register_name(cls, "echo", hg_proc_uint64_t, hg_proc_uint64_t, on_echo);
+        echo = HG_Register_name(cls, "echo", proc_loaded, hg_proc_uint64_t, on_echo);
         stop = HG_Register_name(cls, "stop", nullptr, nullptr, on_stop);
         return context != nullptr;
     }
@@ -291,6 +299,7 @@ int main(int argc, char** argv) {
     const unsigned long calls = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 20000;
     const unsigned in_flight =
         argc > 2 ? static_cast<unsigned>(std::strtoul(argv[2], nullptr, 10)) : 1;
+    g_load.resize(argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 0);
     alarm(60);
     int pipe_fds[2];
     if (pipe(pipe_fds) != 0) {

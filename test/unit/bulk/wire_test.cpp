@@ -199,6 +199,63 @@ TEST_CASE("malformed descriptors are refused or harmless", "[wire]") {
     CHECK(accepted > 0);
 }
 
+// What is seen at a glance is what a whole look finds.
+TEST_CASE("a glance sees no more than there is", "[wire]") {
+    Pair p;
+    Buffer one({40}, 1);
+    Buffer several({16, 24}, 1);
+    std::size_t seen = 0;
+    const auto look = [&](std::span<const std::byte> bytes) {
+        bulk::Plain plain;
+        if (!bulk::glance(*p.target.space, bytes, bulk::Rail::net, plain)) {
+            return false;
+        }
+        ++seen;
+        na::Memory::Described memory;
+        REQUIRE(na::Memory::describe(plain.memory, memory) == Status::success);
+        const auto got = bulk::decode(*p.target.space, bytes);
+        // (What is in the transport's part it tells when it is asked for it.)
+        if (got) {
+            REQUIRE((*got)->size() == plain.size);
+            REQUIRE((*got)->segments().size() == 1);
+            REQUIRE((*got)->owner() == nullptr);
+            REQUIRE_FALSE((*got)->has_contents());
+            REQUIRE(allows((*got)->access(), Access::read));
+            REQUIRE((*got)->reachable(bulk::Rail::net));
+            REQUIRE(memory.length == plain.size);
+        }
+        return true;
+    };
+    const auto described = [&](const Buffer& buffer, Access access, bulk::WireOptions options) {
+        return bytes_of(*must(Bulk::create(*p.origin.space, buffer.segments, access)), options);
+    };
+    const auto valid = described(one, Access::read, {});
+    CHECK(look(valid));
+    CHECK(look(described(one, Access::read_write, {})));
+    bulk::Plain plain;
+    CHECK_FALSE(bulk::glance(*p.target.space, valid, bulk::Rail::sm, plain));
+    CHECK_FALSE(look(described(one, Access::write, {})));
+    CHECK_FALSE(look(described(one, Access::read, {.eager = true})));
+    CHECK_FALSE(look(described(one, Access::read_write, {.eager = true})));
+    CHECK_FALSE(look(described(several, Access::read, {})));
+    auto owned = must(Bulk::create(*p.origin.space, one.segments, Access::read));
+    auto owner = std::make_unique<bulk::Owner>();
+    owner->address.resize(3);
+    REQUIRE(owned->bind(std::move(owner)));
+    CHECK_FALSE(look(bytes_of(*owned)));
+    for (std::size_t n = 0; n < valid.size(); ++n) {
+        CHECK_FALSE(look(std::span(valid).first(n)));
+    }
+    for (std::size_t at = 0; at < valid.size(); ++at) {
+        for (unsigned value = 0; value < 256; ++value) {
+            auto bytes = valid;
+            bytes[at] = static_cast<std::byte>(value);
+            (void)look(bytes);
+        }
+    }
+    CHECK(seen > valid.size());
+}
+
 TEST_CASE("contradictions are named", "[wire]") {
     Pair p;
     constexpr int kRead = 1, kWrite = 2, kEager = 4, kNet = 8;
@@ -254,6 +311,9 @@ TEST_CASE("random bytes", "[wire]") {
             bytes[0] = std::byte{1};
         }
         (void)bulk::decode(*e.space, bytes);
+        bulk::Plain plain;
+        (void)bulk::glance(*e.space, bytes, bulk::Rail::net, plain);
+        (void)bulk::glance(*e.space, bytes, bulk::Rail::sm, plain);
     }
     CHECK(e.space->live() == 0);
 }

@@ -134,6 +134,38 @@ TEST_CASE("region: encoding") {
             }
         }
     }
+    SECTION("one piece of an allocation is what the whole says") {
+        auto* shared = static_cast<std::byte*>(node.domain->allocate(memory.size()));
+        auto local = node.region(shared + 10, 1000);
+        std::vector<std::byte> good(local->encode({}));
+        local->encode(good);
+        int pieces = 0;
+        for (int i = 0; i < 20000; ++i) {
+            auto bytes = good;
+            for (std::uint64_t n = random.below(4); n != 0; --n) {
+                bytes[random.below(bytes.size())] = static_cast<std::byte>(random.next());
+            }
+            const auto region = node.domain->decode_region(bytes, 1000);
+            Piece piece;
+            const bool is_piece = decode_piece(bytes, 1000, piece);
+            REQUIRE((!is_piece || region));
+            if (!region) {
+                continue;
+            }
+            const auto& whole = static_cast<const Region&>(**region);
+            REQUIRE(is_piece == (whole.allocation != 0 && whole.list.segments().size() == 1));
+            if (is_piece) {
+                ++pieces;
+                REQUIRE(piece.allocation == whole.allocation);
+                REQUIRE(piece.offset ==
+                        reinterpret_cast<std::uint64_t>(whole.list.segments()[0].base) -
+                            whole.allocation_base);
+            }
+        }
+        CHECK(pieces > 1000);
+        local.reset();
+        node.domain->deallocate(shared, memory.size());
+    }
 }
 
 TEST_CASE("region: what a key opens") {

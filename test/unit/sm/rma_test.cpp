@@ -292,6 +292,94 @@ TEST_CASE("rma: freed allocations leave the peers") {
     CHECK(settle([&] { return c->mapped[0].empty() && c->mapped[1].empty(); }, a, b));
 }
 
+TEST_CASE("rma: what is mapped is copied at once, and nothing else") {
+    constexpr std::size_t kSize = 8192;
+    constexpr std::size_t kPart = 5000;  // what is registered of it
+    Node a;
+    Node b;
+    auto* shared = static_cast<std::byte*>(b.domain->allocate(kSize));
+    support::fill(shared, kSize, 3);
+    const auto described = [](const na::plugin::Region& region) {
+        std::vector<std::byte> bytes(region.encode({}));
+        region.encode(bytes);
+        return bytes;
+    };
+    auto exported = b.region(shared + 100, kPart);
+    const auto descriptor = described(*exported);
+    std::vector<std::byte> mine(kSize, std::byte{0x55});
+    const auto copied = [&](const std::vector<std::byte>& bytes, std::uint64_t length,
+                            std::uint64_t offset, std::size_t n) {
+        return a->plugin->copy_now(a.peer(b.uri()), 0, bytes, length, offset,
+                                   std::span(mine).first(n));
+    };
+    const auto untouched = [&] {
+        return std::count(mine.begin(), mine.end(), std::byte{0x55}) ==
+               static_cast<std::ptrdiff_t>(mine.size());
+    };
+    // Nobody is connected, nothing is mapped.
+    CHECK_FALSE(copied(descriptor, kPart, 0, 10));
+    auto local = a.region(mine.data(), mine.size());
+    auto remote = a.decode(*exported, kPart);
+    REQUIRE(settle(
+        [&] {
+            TestOp op;
+            REQUIRE(a.transfer(op, OpKind::get, b.uri(), *local, 0, *remote, 0, 1).what !=
+                    Posted::What::failed);
+            return settle([&] { return op.done(); }, a, b) && a->stat("sm_rma_shared") != 0;
+        },
+        a, b));
+    const auto before = a->stat("sm_rma_shared");
+    for (const auto& [offset, n] :
+         {std::pair<std::size_t, std::size_t>{0, kPart}, {1, 1}, {77, 4923}}) {
+        REQUIRE(copied(descriptor, kPart, offset, n));
+        CHECK(std::memcmp(mine.data(), shared + 100 + offset, n) == 0);
+    }
+    CHECK(a->stat("sm_rma_shared") == before + 3);
+
+    std::fill(mine.begin(), mine.end(), std::byte{0x55});
+    // Not of this connection's peer, and of a context that is not there.
+    CHECK_FALSE(
+        a->plugin->copy_now(a.peer(a.uri()), 0, descriptor, kPart, 0, std::span(mine).first(1)));
+    CHECK_FALSE(
+        a->plugin->copy_now(a.peer(b.uri()), 5, descriptor, kPart, 0, std::span(mine).first(1)));
+    // Another length than the descriptor has, and pieces that leave the allocation, which a
+    // descriptor may claim: at its end, below its start, and around the end of the address space.
+    CHECK_FALSE(copied(descriptor, kPart + 1, 0, 1));
+    CHECK_FALSE(copied(descriptor, kPart - 1, 0, 1));
+    const std::size_t at_base = 12 + 8;
+    const std::size_t at_segment = 12 + 16;
+    const auto forged = [&](std::size_t at, std::uint64_t value, std::uint64_t length) {
+        auto bytes = descriptor;
+        std::memcpy(bytes.data() + at_segment + 8, &length, sizeof length);
+        std::memcpy(bytes.data() + at, &value, sizeof value);
+        return bytes;
+    };
+    const auto base = reinterpret_cast<std::uint64_t>(shared);
+    CHECK(copied(forged(at_segment, base, kSize), kSize, 0, 1));
+    std::fill(mine.begin(), mine.end(), std::byte{0x55});
+    CHECK_FALSE(copied(forged(at_segment, base + 1, kSize), kSize, 0, 1));
+    CHECK_FALSE(copied(forged(at_segment, base + kSize, 1), 1, 0, 1));
+    CHECK_FALSE(copied(forged(at_segment, base - 1, 2), 2, 0, 1));
+    CHECK_FALSE(copied(forged(at_segment, UINT64_MAX - 10, 10), 10, 0, 1));
+    CHECK_FALSE(copied(forged(at_base, 0, 10), 10, 0, 1));
+    CHECK_FALSE(copied(forged(at_segment, base, UINT64_MAX), UINT64_MAX, 0, 1));
+    for (std::size_t n = 0; n < descriptor.size(); ++n) {
+        CHECK_FALSE(
+            copied({descriptor.begin(), descriptor.begin() + static_cast<std::ptrdiff_t>(n)}, kPart,
+                   0, 1));
+    }
+    // Memory that is not of the allocator, and of several segments.
+    std::vector<std::byte> plain(64);
+    CHECK_FALSE(copied(described(*b.region(plain.data(), plain.size())), plain.size(), 0, 1));
+    CHECK_FALSE(copied(described(*b.region({{shared, 10}, {shared + 20, 10}})), 20, 0, 1));
+    CHECK(untouched());
+
+    // What was freed is gone here, too, and so is who closes.
+    exported.reset();
+    b.domain->deallocate(shared, kSize);
+    CHECK(settle([&] { return !copied(descriptor, kPart, 0, 1); }, a, b));
+}
+
 // Each allocation is asked for over the socket, which has room for some two hundred messages.
 TEST_CASE("rma: many allocations at a time, of peers that look one after the other") {
     constexpr std::size_t kAllocations = 600;
