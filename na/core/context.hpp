@@ -21,7 +21,7 @@
 #include "na/core/outbox.hpp"
 #include "na/core/progress.hpp"
 #include "na/core/retry_queue.hpp"
-#include "na/util/lock.hpp"
+#include "na/util/biased_lock.hpp"
 
 namespace na::inline impl {
 
@@ -237,7 +237,7 @@ class Context final : public plugin::Sink {
     // A poll has to do more than to call the plugin: always where threads share the class, else
     // when something waits for a poll (needs_attention()), said by whoever made it so.
     std::atomic<bool> attention_{true};
-    util::OptionalLock lock_;
+    util::BiasedLock lock_;
     std::unique_ptr<plugin::Context> plugin_;
     MatchQueue match_;
     RetryQueue retry_;

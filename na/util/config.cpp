@@ -14,9 +14,10 @@ namespace na::config {
 namespace {
 
 constexpr const Variable* kAll[] = {
-    &kLogLevel,      &kLogSubsys,    &kPluginPath,   &kUnexpectedLimit, &kUnexpectedBytes,
-    &kMaxAddresses,  &kSmAllowUids,  &kSmCma,        &kUcxRma,          &kOverflowLimit,
-    &kOverflowTotal, &kUnackedLimit, &kRequestLimit, &kCoalesce,        &kCoalesceLimit,
+    &kLogLevel,        &kLogSubsys,     &kPluginPath,    &kUnexpectedLimit,
+    &kUnexpectedBytes, &kMaxAddresses,  &kSmAllowUids,   &kSmCma,
+    &kUcxRma,          &kOverflowLimit, &kOverflowTotal, &kUnackedLimit,
+    &kRequestLimit,    &kCoalesce,      &kCoalesceLimit, &kLockBias,
 };
 
 std::optional<std::uint64_t> parse(const char* text) noexcept {

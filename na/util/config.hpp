@@ -41,6 +41,10 @@ inline constexpr Variable kSmAllowUids{
 inline constexpr Variable kSmCma{
     "NA_SM_CMA", "1",
     "0: sm does not use cross-memory attach, data bounces through shared buffers"};
+inline constexpr Variable kLockBias{
+    "NA_LOCK_BIAS", "1",
+    "0: the locks of a context cost every thread the same, instead of next to nothing where one "
+    "uses it alone; for sandboxes without membarrier(2)"};
 inline constexpr Variable kUcxRma{"NA_UCX_RMA", "messages",
                                   "how ucx moves puts and gets: messages (checked at the target), "
                                   "native (UCX's own: peers are trusted), auto (native "
