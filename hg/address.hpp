@@ -72,18 +72,18 @@ class Address {
         sm_ = std::move(sm);
         context_ = 0;
     }
-    // The same for an empty one, with a reference of its context (na::Address::ref_in()).
+    // The same for an empty one, with a reference of its context (na::Address::ref_in()), for who
+    // has its lock.
     void set_in(na::Address& part, bool sm) noexcept {
         part.ref_in(held_in_);
         (sm ? sm_ : net_).fill(&part);
         is_held_in_ = true;
     }
-    // The same back.
-    void clear_in(na::Address& part) noexcept {
+    // Empty again; that reference is the caller's, who gives it back with the lock.
+    void leave_in() noexcept {
         (void)net_.release();
         (void)sm_.release();
         is_held_in_ = false;
-        part.unref_in(held_in_);
     }
     bool is_held_in() const noexcept { return is_held_in_; }
     // Which context of the peer it stands for, where nobody says: that a request came from.
@@ -96,9 +96,12 @@ class Address {
         context_ = other.context_;
         is_held_in_ = std::exchange(other.is_held_in_, false);
     }
+    // Where it has a reference of its context: for who has its lock, or is alone with it.
     void clear() noexcept {
         if (is_held_in_) {
-            clear_in(net_ ? *net_ : *sm_);
+            na::Address& part = net_ ? *net_ : *sm_;
+            leave_in();
+            part.unref_in(held_in_);
         }
         net_.reset();
         sm_.reset();

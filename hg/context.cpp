@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "na/core/posting.hpp"
 #include "na/util/log.hpp"
 #include "na/util/spell.hpp"
 
@@ -205,6 +206,12 @@ void Context::post_more(Port& port) noexcept {
 
 Status Context::unpost() noexcept {
     accepting_.store(false, std::memory_order_seq_cst);
+    // Who posts looks at that under the transport's lock: what was posted before can be seen now.
+    for (const Port* port : {net_.get(), sm_.get()}) {
+        if (port != nullptr) {
+            const na::Posting posting(port->na());
+        }
+    }
     na::util::Spell waits(kCloseStep);
     for (Pace pace;; pace.next()) {
         try {

@@ -240,7 +240,10 @@ Status Handle::forward(std::size_t payload, const Callback& callback, Block* bey
         s = Loopback::forward(*this, payload, beyond, beyond_size);
     } else {
         input_block_ = beyond;
-        const Port::Ticket ticket = port.next_ticket();
+        const Port::Ticket ticket = [&port] {
+            const na::Posting posting(port.na());
+            return port.next_ticket();
+        }();
         tag_ = ticket.tag;
         cookie_ = ticket.cookie;
         wire::encode(kit_->input + port.headroom(Lane::unexpected),

@@ -435,7 +435,13 @@ class Handle : private Completion {
     // --------------------------------------------------------------------------------------------------
     bool post_request() noexcept;  // waits for a request; false: there is no memory, and it is back
                                    // in the pool
-    bool post_now() noexcept;
+    // What a request has of others, and gives back under the transport's lock.
+    struct Uses {
+        Registration* registration = nullptr;
+        na::Address* source = nullptr;
+    };
+    void give_back(const Uses& last, na::Posting& posting) noexcept;
+    bool post_now(const Uses& last) noexcept;
     void not_posted(na::Status why) noexcept;
     void answer_abandoned() noexcept;
     void end_with(na::Status code) noexcept;

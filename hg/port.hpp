@@ -69,9 +69,11 @@ class Port {
         std::uint32_t tag;
         std::uint32_t cookie;
     };
+    // For who has the transport's lock.
     Ticket next_ticket() noexcept {
         for (;;) {
-            const std::uint32_t n = add(tickets_, tag_step_);
+            const std::uint32_t n = tickets_.load(std::memory_order_relaxed);
+            na::util::add_unshared(tickets_, tag_step_);
             const std::uint32_t tag = n & tag_mask_;
             if (tag != tag_mask_) [[likely]] {  // which is that of bundles
                 return {.tag = tag, .cookie = (n * kMix) ^ salt_};
@@ -102,8 +104,8 @@ class Port {
     // for those beyond, which are refused.
     // The count of what is posted is written under the transport's lock: with a Posting, or in a
     // handler.
-    void request_posted() noexcept { add(posted_, 1); }  // orders it before what is looked at next
-    std::int32_t request_taken() noexcept {              // answers how many are left
+    void request_posted() noexcept { na::util::add_unshared(posted_, 1); }
+    std::int32_t request_taken() noexcept {  // answers how many are left
         const std::int32_t left = posted_.load(std::memory_order_relaxed) - 1;
         posted_.store(left, std::memory_order_release);
         return left;

@@ -12,14 +12,25 @@ namespace hg {
 using na::Lane;
 using na::Status;
 
+inline void Handle::give_back(const Uses& last, na::Posting& posting) noexcept {
+    if (last.registration != nullptr) [[likely]] {
+        info_.cls->registry().release_in(*last.registration, info_.context->id());
+    }
+    if (last.source != nullptr) [[likely]] {
+        posting.unref(*last.source);
+    }
+}
+
 // The handle is nobody's: in stage free or at the end of its last request, inside the budget.
-[[gnu::always_inline]] inline bool Handle::post_now() noexcept {
+[[gnu::always_inline]] inline bool Handle::post_now(const Uses& last) noexcept {
     Context& context = *info_.context;
+    Registry& registry = info_.cls->registry();
     target_ = true;
     looped_.store(false, std::memory_order_relaxed);
     Status s = Status::canceled;
     {
         na::Posting posting(port_->na());
+        give_back(last, posting);
         // Counted first: unpost() looks at the count after it has said that nothing is accepted.
         port_->request_posted();
         stage_.store(Stage::posted, std::memory_order_release);
@@ -41,6 +52,9 @@ using na::Status;
             port_->request_taken();
         }
     }
+    if (last.registration != nullptr) [[likely]] {
+        registry.settle(*last.registration);
+    }
     if (!ok(s)) [[unlikely]] {
         not_posted(s);
         return false;
@@ -50,7 +64,7 @@ using na::Status;
 }
 
 bool Handle::post_request() noexcept {
-    return post_now();
+    return post_now({});
 }
 
 void Handle::not_posted(Status why) noexcept {
@@ -81,7 +95,6 @@ void Handle::recycle() noexcept {
         answer_abandoned();
         return;
     }
-    Context& context = *info_.context;
     const bool looped = looped_.load(std::memory_order_relaxed);
     const bool plain = !(looped || is_odd() || kept_.load(std::memory_order_relaxed));
     clear_call();
@@ -89,11 +102,10 @@ void Handle::recycle() noexcept {
     if (data_ != nullptr && !user_data_kept_) [[unlikely]] {
         drop_data();
     }
-    if (registration_ != nullptr) [[likely]] {
-        info_.cls->registry().release(*std::exchange(registration_, nullptr), context.id());
-    }
+    Uses last{.registration = std::exchange(registration_, nullptr), .source = nullptr};
     if (source_.is_held_in()) [[likely]] {
-        source_.clear_in(*peer_);
+        last.source = peer_;
+        source_.leave_in();
     } else {
         source_.clear();
     }
@@ -102,10 +114,20 @@ void Handle::recycle() noexcept {
     info_.context_id = 0;
     if (plain) [[likely]] {
         one_way_ = false;
-    } else if (!let_go(looped)) {
-        return;
+    } else {
+        {
+            na::Posting posting(port_->na());
+            give_back(last, posting);
+        }
+        if (last.registration != nullptr) {
+            info_.cls->registry().settle(*std::exchange(last.registration, nullptr));
+        }
+        last.source = nullptr;
+        if (!let_go(looped)) {
+            return;
+        }
     }
-    (void)post_now();
+    (void)post_now(last);
 }
 
 // Its response could not be sent, or was not to be expected, and nobody can answer any more. The

@@ -21,7 +21,8 @@ constexpr std::size_t kFirstSize = 64;
 
 }  // namespace
 
-Registry::Registry(bool threaded) : threaded_(threaded) {
+Registry::Registry(bool threaded)
+    : threaded_(threaded), fenced_(threaded && na::util::has_process_fence()) {
     tables_.push_back(std::make_unique<Table>(kFirstSize));
     table_.store(tables_.back().get(), std::memory_order_release);
 }
@@ -191,6 +192,7 @@ std::int64_t Registry::uses(const Registration& registration) noexcept {
     std::int64_t n = 0;
     for (const Registration::Shard& shard : registration.shards_) {
         n += shard.uses.load(std::memory_order_seq_cst);
+        n += shard.uses_in.load(std::memory_order_seq_cst);
     }
     return n;
 }
@@ -247,6 +249,9 @@ void Registry::grow() {
 
 void Registry::retire(Registration& registration) {
     registration.live_.store(false, std::memory_order_seq_cst);
+    if (fenced_) {
+        na::util::process_fence();
+    }
     retired_.push_back(&registration);
 }
 

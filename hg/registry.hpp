@@ -21,6 +21,8 @@
 #include <vector>
 
 #include "na/result.hpp"
+#include "na/util/biased_lock.hpp"
+#include "na/util/unshared.hpp"
 
 namespace hg {
 
@@ -57,9 +59,10 @@ class Registration {
 
  private:
     friend class Registry;
-    static constexpr std::size_t kShards = 4;
+    static constexpr std::size_t kShards = 8;
     struct alignas(64) Shard {
         std::atomic<std::int32_t> uses{0};
+        std::atomic<std::int32_t> uses_in{0};  // written under the context's lock
     };
 
     std::atomic<std::uint64_t> id_{0};
@@ -94,37 +97,22 @@ class Registry {
     // `guess`: what was found for some id before, whatever has become of it.
     Registration* acquire(std::uint64_t id, unsigned shard,
                           Registration* guess = nullptr) noexcept {
-        for (;;) {
-            Registration* r =
-                guess != nullptr && guess->id() == id && guess->live() ? guess : find(id);
-            guess = nullptr;
-            if (r == nullptr) [[unlikely]] {
-                return nullptr;
-            }
-            std::atomic<std::int32_t>& uses = r->shards_[shard % Registration::kShards].uses;
-            if (!threaded_) {
-                uses.store(uses.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-                return r;
-            }
-            // Sequentially consistent on both sides: either this sees that it was retired, or
-            // retire() sees the use.
-            uses.fetch_add(1, std::memory_order_seq_cst);
-            if (r->live_.load(std::memory_order_seq_cst) && r->id() == id) [[likely]] {
-                return r;
-            }
-            // Replaced or removed meanwhile: its slot says so by now. Not by release(): this may be
-            // inside a handler, where the user's data must not be released; whoever changes the
-            // registry next does.
-            uses.fetch_sub(1, std::memory_order_seq_cst);
-        }
+        return take<false>(id, shard, guess);
     }
     void release(Registration& registration, unsigned shard) noexcept {
-        std::atomic<std::int32_t>& uses = registration.shards_[shard % Registration::kShards].uses;
-        if (!threaded_) {
-            uses.store(uses.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-        } else {
-            uses.fetch_sub(1, std::memory_order_seq_cst);
-        }
+        add_use<false>(registration, shard, -1);
+        settle(registration);
+    }
+    // The same without atomic operations, for who has the context's lock, or for the one thread
+    // that there is. Whoever releases calls settle() outside of the lock.
+    Registration* acquire_in(std::uint64_t id, unsigned context, Registration* guess) noexcept {
+        return take<true>(id, context, guess);
+    }
+    void release_in(Registration& registration, unsigned context) noexcept {
+        add_use<true>(registration, context, -1);
+    }
+    // The user's data of a registration that was retired may be due.
+    void settle(Registration& registration) noexcept {
         if (!registration.live_.load(std::memory_order_seq_cst)) [[unlikely]] {
             release_if_unused(registration);
         }
@@ -139,6 +127,42 @@ class Registry {
     void* data(std::uint64_t id);
 
  private:
+    // Sequentially consistent against retire(): either who takes a use sees that it was retired, or
+    // retire() sees the use, and one of them sees the end of the last one. Under a context's lock
+    // the fence is made by retire() for both.
+    template <bool kIn>
+    void add_use(Registration& registration, unsigned shard, std::int32_t n) const noexcept {
+        Registration::Shard& s = registration.shards_[shard % Registration::kShards];
+        if (!threaded_) {
+            na::util::add_unshared(s.uses, n);
+        } else if (kIn && fenced_ && shard < Registration::kShards) {
+            s.uses_in.store(s.uses_in.load(std::memory_order_relaxed) + n,
+                            std::memory_order_release);
+            std::atomic_signal_fence(std::memory_order_seq_cst);
+        } else {
+            s.uses.fetch_add(n, std::memory_order_seq_cst);
+        }
+    }
+    template <bool kIn>
+    Registration* take(std::uint64_t id, unsigned shard, Registration* guess) noexcept {
+        for (;;) {
+            Registration* r =
+                guess != nullptr && guess->id() == id && guess->live() ? guess : find(id);
+            guess = nullptr;
+            if (r == nullptr) [[unlikely]] {
+                return nullptr;
+            }
+            add_use<kIn>(*r, shard, 1);
+            if (!threaded_ || (r->live_.load(std::memory_order_seq_cst) && r->id() == id))
+                [[likely]] {
+                return r;
+            }
+            // Replaced or removed meanwhile: its slot says so by now. Not by release(): this may be
+            // inside a handler, where the user's data must not be released; whoever changes the
+            // registry next does.
+            add_use<kIn>(*r, shard, -1);
+        }
+    }
     struct Table {
         explicit Table(std::size_t size)
             : mask(size - 1), slots(new std::atomic<Registration*>[size]) {
@@ -179,6 +203,7 @@ class Registry {
                                     const Registration::Functions& functions);
 
     const bool threaded_;
+    const bool fenced_;     // retire() makes a fence for all threads
     Registration removed_;  // stands in the slots of those that were removed
     std::atomic<Table*> table_;
     std::mutex mutex_;  // guards changes and what follows

@@ -24,20 +24,20 @@ namespace hg {
     one_way_ = false;
     sent_ = structure;
     ref();
-    const Port::Ticket ticket = port.next_ticket();
-    tag_ = ticket.tag;
-    cookie_ = ticket.cookie;
-    wire::encode(kit.input + port.headroom(Lane::unexpected),
-                 wire::Request{.flags = 0,
-                               .origin_context = info_.context->id(),
-                               .cookie = ticket.cookie,
-                               .id = info_.id},
-                 payload);
     const std::size_t size = port.input_at() + payload;
-    stage_.store(Stage::in_flight, std::memory_order_release);
     {
         // The request and the receive of the answer under one lock, as in post_forward().
         na::Posting posting(port.na());
+        const Port::Ticket ticket = port.next_ticket();
+        tag_ = ticket.tag;
+        cookie_ = ticket.cookie;
+        wire::encode(kit.input + port.headroom(Lane::unexpected),
+                     wire::Request{.flags = 0,
+                                   .origin_context = info_.context->id(),
+                                   .cookie = ticket.cookie,
+                                   .id = info_.id},
+                     payload);
+        stage_.store(Stage::in_flight, std::memory_order_release);
         if (!cancel_asked_.load(std::memory_order_relaxed) &&
             posting.inject(Lane::unexpected, *peer_, info_.context_id, ticket.tag, kit.input, size))
             [[likely]] {

@@ -2,7 +2,6 @@
 #include "na/core/address.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #include <fmt/format.h>
 
@@ -13,12 +12,7 @@
 namespace na::inline impl {
 namespace {
 
-constexpr std::uint8_t kMostTallies = 8;  // contexts beyond share them
-
-constexpr std::uint8_t mask_for(std::uint8_t contexts) noexcept {
-    return static_cast<std::uint8_t>(
-        std::bit_ceil(std::clamp(contexts, std::uint8_t{1}, kMostTallies)) - 1U);
-}
+constexpr std::uint8_t kMostTallies = 16;  // contexts beyond have none of their own
 
 }  // namespace
 
@@ -28,9 +22,7 @@ Address::Address(Class& cls, std::unique_ptr<plugin::Peer> peer, std::string ide
       peer_(std::move(peer)),
       identity_(std::move(identity)),
       threaded_(threaded),
-      tally_mask_(mask_for(cls.info().max_contexts)),
-      tallies_(threaded && tally_mask_ != 0 ? std::make_unique<Tally[]>(tally_mask_ + 1U)
-                                            : nullptr) {
+      tallies_(threaded ? std::min(cls.info().max_contexts, kMostTallies) : 0U) {
     peer_->core = this;
 }
 

@@ -48,29 +48,34 @@ class Address {
     bool unref() noexcept { return threaded_ ? unref_shared() : unref_unshared(); }
 
     // The same for what is taken and given back with each message, in a place of the context's own
-    // (`context`: an identifier; the same for both): threads that serve a peer on several contexts
-    // would wait for one another's cache line otherwise. Whoever takes one knows that the address
-    // lives. A context that has a connection to the peer holds one as long (Context::source()).
+    // (`context`: its id), without an atomic operation: for who has that context's lock, or is
+    // alone with it. Threads that serve a peer on several contexts would wait for one another's
+    // cache line otherwise. Whoever takes one knows that the address lives. A context that has a
+    // connection to the peer holds one as long (Context::source()).
     void ref_in(std::uint8_t context) noexcept {
         if (!threaded_) {
             util::add_unshared(refs_, 1);
-        } else if (tallies_ == nullptr ||
-                   tally(context).fetch_add(1, std::memory_order_relaxed) == 0) {
-            refs_.fetch_add(1, std::memory_order_relaxed);
+            return;
         }
+        if (context < tallies_.size()) {
+            std::uint32_t& n = tallies_[context].refs;
+            if (n++ != 0) [[likely]] {
+                return;
+            }
+        }
+        refs_.fetch_add(1, std::memory_order_relaxed);
     }
     bool unref_in(std::uint8_t context) noexcept {
         if (!threaded_) {
             return unref_unshared();
         }
-        if (tallies_ != nullptr) {
-            const std::uint32_t before = tally(context).fetch_sub(1, std::memory_order_acq_rel);
-            if (before > 1) [[likely]] {
-                return true;
-            }
-            if (before == 0) {  // once too often
-                tally(context).fetch_add(1, std::memory_order_relaxed);
+        if (context < tallies_.size()) {
+            std::uint32_t& n = tallies_[context].refs;
+            if (n == 0) [[unlikely]] {  // once too often
                 return false;
+            }
+            if (--n != 0) [[likely]] {
+                return true;
             }
         }
         return unref_shared();
@@ -89,13 +94,10 @@ class Address {
  private:
     friend class AddressTable;
     friend class Class;
-    // References of some contexts, all of which together are one of refs_.
+    // References of one context, all of which together are one of refs_.
     struct alignas(64) Tally {
-        std::atomic<std::uint32_t> refs{0};
+        std::uint32_t refs = 0;
     };
-    std::atomic<std::uint32_t>& tally(std::uint8_t context) const noexcept {
-        return tallies_[context & tally_mask_].refs;
-    }
 
     bool unref_shared() noexcept {
         // The last reference may be dropped only under the table's mutex, so that a lookup finds
@@ -125,8 +127,7 @@ class Address {
     const std::string identity_;
     std::atomic<std::int32_t> refs_{1};
     const bool threaded_;
-    const std::uint8_t tally_mask_;
-    const std::unique_ptr<Tally[]> tallies_;  // null: no threads, or one context was asked for
+    std::vector<Tally> tallies_;  // of the first contexts; none without threads
     std::atomic<std::size_t> most_bundled_{SIZE_MAX};
     bool self_ = false;
     bool dead_ = false;  // in the table's dead list; guarded by the table's mutex

@@ -52,6 +52,9 @@ class Posting {
         return true;
     }
 
+    // References of this context (Address::ref_in()).
+    void unref(Address& address) noexcept { address.unref_in(context_.id_); }
+
     // `status` is written where it failed. `company`: of no meaning without Context::gather(); with
     // it, what leaves by this ends, but for `op`.
     Sent send(Operation& op, Lane lane, const Message& m, Status& status,

@@ -168,18 +168,23 @@ TEST_CASE("threads that take and give back references of contexts lose none",
         AddressRef held = core.address("a");
         Address& object = *held;
         std::vector<std::thread> threads;
+        std::mutex locks[kThreads / 2];
         for (int t = 0; t < kThreads; ++t) {
             threads.emplace_back([&, t] {
                 const auto context = static_cast<std::uint8_t>(t / 2);  // two threads share one
+                const auto in_context = [&](auto&& what) {
+                    const std::lock_guard guard(locks[context]);
+                    what();
+                };
                 if (connected) {
-                    object.ref_in(context);
+                    in_context([&] { object.ref_in(context); });
                 }
                 for (int i = 0; i < 20'000 / static_cast<int>(support::kSlow); ++i) {
-                    object.ref_in(context);
-                    object.unref_in(context);
+                    in_context([&] { object.ref_in(context); });
+                    in_context([&] { object.unref_in(context); });
                 }
                 if (connected) {
-                    object.unref_in(context);
+                    in_context([&] { object.unref_in(context); });
                 }
             });
         }
