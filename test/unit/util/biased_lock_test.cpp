@@ -105,7 +105,7 @@ TEST_CASE("a biased lock that is held is held, whoever asks", "[biased_lock]") {
         step = 1;
         const std::lock_guard guard(lock);
         step = 2;
-        for (int i = 0; i < 1000; ++i) {
+        for (int i = 0; i < 100; ++i) {
             std::this_thread::yield();
         }
         step = 3;
@@ -113,7 +113,7 @@ TEST_CASE("a biased lock that is held is held, whoever asks", "[biased_lock]") {
     while (step != 1) {
         std::this_thread::yield();
     }
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < 100; ++i) {
         std::this_thread::yield();
         REQUIRE(step == 1);
     }
@@ -204,15 +204,15 @@ TEST_CASE("the owner of a biased lock is not inside when it was revoked",
             number = before + 1;
         }
     };
-    const std::size_t rounds = 20'000 / support::kSlow;
+    const std::size_t rounds = 8'000 / support::kSlow;
     constexpr int kTurns = 40;
     std::vector<Guarded> all(rounds);
     std::atomic<std::size_t> at{0};
     std::atomic<std::size_t> taken{0};
     std::thread other([&] {
         for (std::size_t i = 0; i < rounds; ++i) {
-            while (at.load(std::memory_order_acquire) <= i) {
-                na::util::cpu_relax();
+            for (int turns = 0; at.load(std::memory_order_acquire) <= i; ++turns) {
+                turns < 1000 ? na::util::cpu_relax() : std::this_thread::yield();
             }
             rest(static_cast<unsigned>(i % 40));
             {
