@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 constexpr auto kPatience = 20us;
 constexpr auto kLate = 100us;
 
-thread_local Pass* current = nullptr;
+[[gnu::tls_model("initial-exec")]] thread_local Pass* current = nullptr;
 
 }  // namespace
 

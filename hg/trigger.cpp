@@ -49,6 +49,10 @@ Status Context::trigger_together(unsigned max_count, unsigned& count) {
 
 // trigger() of a context whose callbacks may send what waits for other callbacks.
 Status Context::trigger_gathering(unsigned max_count, unsigned& count) {
+    if (done_.empty()) {
+        count = 0;
+        return Status::timeout;
+    }
     Pass pass(*this);
     na::util::Ran ran(&count);
     while (ran.number < max_count) {

@@ -106,10 +106,10 @@ std::size_t Engine::progress() {
         if (!work_.empty()) [[unlikely]] {
             events += do_work();
         }
-        // While nothing comes there is time to look at the clock every time: who connects shall not
+        // While nothing comes there is time to look at the clock more often: who connects shall not
         // wait for many polls that others may make slow.
         if ((!watched_.empty() || fd_count_ != 0 || traits_.looks) &&
-            ((polls_++ & 63) == 0 || (events == 0 && fd_count_ != 0))) [[unlikely]] {
+            (polls_++ & (events == 0 && fd_count_ != 0 ? 3U : 63U)) == 0) [[unlikely]] {
             const std::int64_t now = now_ns();
             if (fd_count_ != 0 && now >= next_fd_look_) {
                 look_at_fds(now);

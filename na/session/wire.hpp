@@ -97,7 +97,10 @@ struct Header {
     }
     // False: not one of ours.
     bool read(std::span<const std::byte> in) noexcept {
-        util::ByteReader r(in);
+        if (in.size() < kSize) {
+            return false;
+        }
+        util::ByteReader r(in.first(kSize));  // of a size that is known: nothing else is looked at
         cookie = r.integer<std::uint64_t>();
         tag = r.integer<std::uint32_t>();
         version = r.integer<std::uint8_t>();
