@@ -6,6 +6,7 @@
 #include "hg/context.hpp"
 #include "hg/handle.hpp"
 #include "hg/loopback.hpp"
+#include "hg/small.hpp"
 #include "na/core/posting.hpp"
 #include "na/util/log.hpp"
 
@@ -259,6 +260,13 @@ Status Handle::forward(std::size_t payload, const Callback& callback, Block* bey
         give_up_claim();
     }
     return s;
+}
+
+Status Handle::forward_beside(std::size_t payload, std::size_t structure,
+                              const Callback& callback) noexcept {
+    return to_self_ || registration_->one_way() || !leaves_now()
+               ? forward(payload, callback, nullptr, 0)
+               : forward_now<false>(payload, structure, callback);
 }
 
 // What was claimed, encoded and referenced goes, or is the caller's again.

@@ -163,6 +163,8 @@ class Handle : private Completion {
     // structure. In hg/small.hpp.
     na::Status forward_small(std::size_t payload, std::size_t structure,
                              const Callback& callback) noexcept;
+    na::Status forward_beside(std::size_t payload, std::size_t structure,
+                              const Callback& callback) noexcept;
 
     // --- target
     // --------------------------------------------------------------------------------------------------
@@ -202,6 +204,8 @@ class Handle : private Completion {
     // In hg/small.hpp.
     na::Status respond_small(std::size_t payload, std::size_t structure,
                              const Callback& callback) noexcept;
+    na::Status respond_beside(std::size_t payload, std::size_t structure,
+                              const Callback& callback) noexcept;
     // A response without results, whose code the origin's callback gets. Of a claimed handle, too.
     na::Status respond_error(na::Status code, const Callback& callback) noexcept {
         const na::Status s = send_response(code, 0, callback, nullptr, 0);
@@ -407,6 +411,15 @@ class Handle : private Completion {
     na::Status prepare() noexcept;
     na::Status renew_registration() noexcept;
     na::Status post_claimed(std::size_t size) noexcept;
+    template <bool kPlain>
+    na::Status forward_now(std::size_t payload, std::size_t structure,
+                           const Callback& callback) noexcept;
+    na::Status respond_now(std::size_t payload, std::size_t structure,
+                           const Callback& callback) noexcept;
+    // Whether what it sends now leaves at once, as soon as nothing else waits.
+    bool leaves_now() const noexcept {
+        return port_->injects() && (!port_->gathers() || company() == na::Company::take);
+    }
     na::Status post_forward(std::size_t size) noexcept;
     void give_up_claim() noexcept;
     void forward_in_vain() noexcept;

@@ -77,8 +77,8 @@ Port::Port(Context& context, bulk::Rail rail, std::unique_ptr<na::Context> na)
             na_->gather(options.coalesce_limit);
         }
     }
-    plain_ = !gathers_ && context.cls().checksum_flags() == 0 && cls.caps().inject != 0 &&
-             na_->matches_here();
+    injects_ = context.cls().checksum_flags() == 0 && cls.caps().inject != 0 && na_->can_bundle();
+    plain_ = injects_ && !gathers_ && na_->matches_here();
     tag_step_ = std::uint32_t{1} << std::bit_width(static_cast<unsigned>(cls.contexts() - 1));
     std::random_device random;
     salt_ = random();

@@ -92,6 +92,8 @@ class Port {
     // Messages go neither together nor with a checksum, and the transport takes small ones at once,
     // and leaves all receives to the core.
     bool plain() const noexcept { return plain_; }
+    // The same where they may go together, or the transport wants to hear of receives.
+    bool injects() const noexcept { return injects_; }
 
     // What those who encode and decode messages of this port have to know of it.
     static constexpr std::uint8_t kCodecSm = 1 << 0;         // the peer is on this host
@@ -167,6 +169,7 @@ class Port {
     std::uint32_t tag_mask_;
     bool gathers_ = false;
     bool plain_ = false;
+    bool injects_ = false;
     std::uint32_t tag_step_;  // beyond the bits that the ids of contexts need
     std::uint32_t salt_;
     std::atomic<std::uint32_t> tickets_;  // the low bits are those of the context's id

@@ -5,6 +5,7 @@
 #include "hg/context.hpp"
 #include "hg/handle.hpp"
 #include "hg/loopback.hpp"
+#include "hg/small.hpp"
 #include "na/core/posting.hpp"
 #include "na/util/log.hpp"
 
@@ -12,6 +13,13 @@ namespace hg {
 
 using na::Lane;
 using na::Status;
+
+Status Handle::respond_beside(std::size_t payload, std::size_t structure,
+                              const Callback& callback) noexcept {
+    return looped_.load(std::memory_order_relaxed) || !leaves_now()
+               ? respond(payload, callback)
+               : respond_now(payload, structure, callback);
+}
 
 Status Handle::send_response(Status code, std::size_t payload, const Callback& callback,
                              Block* beyond, std::size_t beyond_size, bool more) noexcept {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The way of a small call out, where the message has room for all of it and nothing is special:
-// part of the function that the user calls. Whatever is special takes the general way
-// (forward.cpp, respond.cpp), from the start.
+// part of the function that the user calls where the transport wants nothing else (Port::plain()),
+// and a function of its own where it may (Port::injects()). Whatever is special takes the general
+// way (forward.cpp, respond.cpp), from the start.
 #pragma once
 
 #include "hg/context.hpp"
@@ -10,16 +11,15 @@
 
 namespace hg {
 
-[[gnu::always_inline]] inline na::Status Handle::forward_small(std::size_t payload,
-                                                               std::size_t structure,
-                                                               const Callback& callback) noexcept {
+// Plain: what the port is.
+template <bool kPlain>
+[[gnu::always_inline]] inline na::Status Handle::forward_now(std::size_t payload,
+                                                             std::size_t structure,
+                                                             const Callback& callback) noexcept {
     using na::Lane;
     // Locals: the compiler cannot know that what is written meanwhile is none of these.
     Port& port = *port_;
     const Kit& kit = *kit_;
-    if (to_self_ || registration_->one_way() || !port.plain()) [[unlikely]] {
-        return forward(payload, callback, nullptr, 0);
-    }
     callback_ = callback;
     one_way_ = false;
     sent_ = structure;
@@ -46,7 +46,11 @@ namespace hg {
             if (filled_ != Filled::response) [[unlikely]] {
                 fill_response(posting);
             }
-            posting.recv_expected_again(*kit.recv, ticket.tag);
+            if constexpr (kPlain) {
+                posting.recv_expected_again(*kit.recv, ticket.tag);
+            } else {
+                posting.recv_expected_next(*kit.recv, ticket.tag);
+            }
             start_parts(1);
             return na::Status::success;
         }
@@ -54,15 +58,21 @@ namespace hg {
     return post_claimed(size);
 }
 
-[[gnu::always_inline]] inline na::Status Handle::respond_small(std::size_t payload,
+[[gnu::always_inline]] inline na::Status Handle::forward_small(std::size_t payload,
                                                                std::size_t structure,
                                                                const Callback& callback) noexcept {
+    if (to_self_ || registration_->one_way() || !port_->plain()) [[unlikely]] {
+        return forward_beside(payload, structure, callback);
+    }
+    return forward_now<true>(payload, structure, callback);
+}
+
+[[gnu::always_inline]] inline na::Status Handle::respond_now(std::size_t payload,
+                                                             std::size_t structure,
+                                                             const Callback& callback) noexcept {
     using na::Lane;
     Port& port = *port_;
     const Kit& kit = *kit_;
-    if (looped_.load(std::memory_order_relaxed) || !port.plain()) [[unlikely]] {
-        return respond(payload, callback);
-    }
     wire::encode(kit.output + port.headroom(Lane::expected),
                  wire::Response{.flags = 0, .code = na::Status::success, .cookie = cookie_},
                  payload);
@@ -87,6 +97,15 @@ namespace hg {
     }
     unref_answer();
     return na::Status::success;
+}
+
+[[gnu::always_inline]] inline na::Status Handle::respond_small(std::size_t payload,
+                                                               std::size_t structure,
+                                                               const Callback& callback) noexcept {
+    if (looped_.load(std::memory_order_relaxed) || !port_->plain()) [[unlikely]] {
+        return respond_beside(payload, structure, callback);
+    }
+    return respond_now(payload, structure, callback);
 }
 
 }  // namespace hg

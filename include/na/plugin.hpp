@@ -299,10 +299,10 @@ class Context {
     virtual ~Context() = default;
 
     virtual Posted send(Op& op) = 0;
-    // The same for a message of at most Caps::inject bytes, headroom included, without an
-    // operation: it is on its way and its bytes are copied (true), or nothing has happened and the
-    // core tries send(), which says why. Only where that is faster.
-    virtual bool inject(Peer&, Destination, std::uint32_t /*tag*/, std::span<const std::byte>) {
+    // The same for a message of at most Caps::inject bytes, headroom included (which may be
+    // written), without an operation: it is on its way and its bytes are copied (true), or nothing
+    // has happened and the core tries send(), which says why. Only where that is faster.
+    virtual bool inject(Peer&, Destination, std::uint32_t /*tag*/, std::span<std::byte>) {
         return false;
     }
     // Receives never answer `done`: what came is reported by Sink::complete.

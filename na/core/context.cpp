@@ -32,7 +32,8 @@ Context::Context(Class& cls, std::uint8_t id)
     : cls_(cls),
       id_(id),
       no_retry_(cls.info().no_retry),
-      inject_below_(cls.caps().inject == 0 ? 0 : cls.caps().inject + 1),
+      inject_limit_(cls.caps().inject == 0 ? 0 : cls.caps().inject + 1),
+      inject_below_(inject_limit_),
       matched_here_(!cls.caps().matches[0] && !cls.caps().matches[1] &&
                     !cls.caps().watches_receives),
       lock_(cls.threaded()),
@@ -531,7 +532,6 @@ void Context::gather(std::size_t message) noexcept {
     const std::lock_guard guard(lock_);
     if (!no_retry_) {
         outbox_.open(message);
-        inject_below_ = 0;
     }
 }
 

@@ -232,8 +232,10 @@ class Context final : public plugin::Sink {
     Class& cls_;
     const std::uint8_t id_;
     const bool no_retry_;
-    std::size_t inject_below_;  // messages shorter than that may need no operation
-    const bool matched_here_;   // both lanes, and the plugin does not want to know of receives
+    // Messages shorter than that may need no operation: the second, while none waits for company.
+    const std::size_t inject_limit_;
+    std::size_t inject_below_;
+    const bool matched_here_;  // both lanes, and the plugin does not want to know of receives
     // A poll has to do more than to call the plugin: always where threads share the class, else
     // when something waits for a poll (needs_attention()), said by whoever made it so.
     std::atomic<bool> attention_{true};

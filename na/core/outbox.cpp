@@ -45,8 +45,10 @@ void Outbox::learn(Operation& bundle) noexcept {
 
 void Outbox::count(std::int32_t n) noexcept {
     context_.attend();
-    waiting_.store(waiting_.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(n),
-                   std::memory_order_relaxed);
+    const std::uint32_t waiting =
+        waiting_.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(n);
+    waiting_.store(waiting, std::memory_order_relaxed);
+    context_.inject_below_ = waiting == 0 ? context_.inject_limit_ : 0;
 }
 
 // --- what waits

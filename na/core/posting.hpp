@@ -39,13 +39,14 @@ class Posting {
     // Nothing of what follows has to be asked of the transport: no other matches receives, or has
     // to hear of them. The same for all of the context's life.
     bool simple() const noexcept { return context_.matched_here_; }
-    // A message that needs no operation; it has left, or (false) is for send().
-    bool inject(Lane lane, Address& peer, std::uint8_t context_id, std::uint32_t tag,
-                const void* message, std::size_t size) noexcept {
+    // A message that needs no operation, and waits for no company; it has left, or (false) is for
+    // send(), as it is while others wait.
+    bool inject(Lane lane, Address& peer, std::uint8_t context_id, std::uint32_t tag, void* message,
+                std::size_t size) noexcept {
         Context& c = context_;
         if (size >= c.inject_below_ || c.retry_.blocks(&peer, context_id) ||
             !c.plugin_->inject(peer.peer(), {context_id, lane}, tag,
-                               {static_cast<const std::byte*>(message), size})) [[unlikely]] {
+                               {static_cast<std::byte*>(message), size})) [[unlikely]] {
             return false;
         }
         c.counters_.sends.add();
@@ -59,7 +60,8 @@ class Posting {
     // it, what leaves by this ends, but for `op`.
     Sent send(Operation& op, Lane lane, const Message& m, Status& status,
               Company company = Company::none) noexcept {
-        if (inject(lane, m.peer, m.context_id, m.tag, m.buffer, m.size)) [[likely]] {
+        if (company != Company::await &&
+            inject(lane, m.peer, m.context_id, m.tag, m.buffer, m.size)) [[likely]] {
             return Sent::gone;
         }
         return send_operation(op, lane, m, status, company);
@@ -82,6 +84,11 @@ class Posting {
     // nobody has used for something else since.
     void fill_expected(Operation& op, const Message& m) noexcept {
         fill(op, OpKind::recv_expected, m);
+    }
+    // The same where the core matches, but the transport may have to hear of it.
+    void recv_expected_next(Operation& op, std::uint32_t tag) noexcept {
+        op.tag = tag;
+        (void)context_.receive_expected(op);  // which cannot fail there
     }
     // Its buffer takes the largest message of the lane.
     void recv_expected_again(Operation& op, std::uint32_t tag) noexcept {

@@ -86,6 +86,8 @@ class Watcher {
 class Engine : public plugin::Context {
  public:
     plugin::Posted send(Op& op) final;
+    bool inject(plugin::Peer& to, plugin::Destination where, std::uint32_t tag,
+                std::span<std::byte> bytes) final;
     // Of messages; transports override it for the rest.
     void cancel(Op& op) override;
     void withdrawn(Op& op) noexcept final;
@@ -270,6 +272,8 @@ class Engine : public plugin::Context {
     plugin::Sink& sink() noexcept { return sink_; }
 
  private:
+    plugin::Posted transmit_counted(Link& link, std::size_t lane, std::uint32_t tag,
+                                    std::span<std::byte> bytes, Op* op) noexcept;
     void end_operations(Link& link, Status why);
     // lost(), in a while.
     void fade(Link& link) noexcept;

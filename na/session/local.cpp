@@ -64,6 +64,7 @@ Local::Local(std::string_view class_name, const plugin::OpenSpec& spec, Naming n
     caps.protocol = protocol;
     caps.max_message[0] = size_of(spec.info.max_unexpected, usual_message);
     caps.max_message[1] = expected_of(spec.info, usual_message);
+    caps.inject = std::max(caps.max_message[0], caps.max_message[1]);
     caps.headroom[0] = caps.headroom[1] = Header::kSize;
     caps.wakes_on_credit = true;
     caps.watches_receives = true;

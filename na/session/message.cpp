@@ -78,22 +78,39 @@ Posted Engine::send(Op& op) {
         return full(*link);
     }
     auto* bytes = static_cast<std::byte*>(op.buffer);
-    Header{.cookie = link->out_cookie,
-           .tag = op.tag,
-           .kind = static_cast<Kind>(lane),
-           .target = link->target,
-           .taken = {link->taken[0], link->taken[1]},
-           .sent = {link->sent[0], link->sent[1]}}
-        .write(bytes);
-    const Posted posted = transmit(*link, {bytes, op.length}, &op);
-    if (posted.what == Posted::What::again) [[unlikely]] {
-        return full(*link);
+    const Posted posted = transmit_counted(*link, lane, op.tag, {bytes, op.length}, &op);
+    return posted.what == Posted::What::again ? full(*link) : posted;
+}
+
+// Where nothing is in the way. (Whatever is, send() sees, and does something about it.)
+bool Engine::inject(plugin::Peer& to, plugin::Destination where, std::uint32_t tag,
+                    std::span<std::byte> bytes) {
+    Link* link = static_cast<Peer&>(to).links(id_).to(where.context);
+    const auto lane = static_cast<std::size_t>(where.lane);
+    if (link == nullptr || link->state != Link::State::up || (link->due & Link::kConfirm) != 0 ||
+        bytes.size() > link->max_message[lane] || link->starved(lane) || !link->trusted())
+        [[unlikely]] {
+        return false;
     }
-    if (posted.what != Posted::What::failed) [[likely]] {
-        ++link->sent[lane];
-        link->told[0] = link->taken[0];
-        link->told[1] = link->taken[1];
-        link->wants = false;
+    const Posted posted = transmit_counted(*link, lane, tag, bytes, nullptr);
+    return posted.what != Posted::What::again && posted.what != Posted::What::failed;
+}
+
+Posted Engine::transmit_counted(Link& link, std::size_t lane, std::uint32_t tag,
+                                std::span<std::byte> bytes, Op* op) noexcept {
+    Header{.cookie = link.out_cookie,
+           .tag = tag,
+           .kind = static_cast<Kind>(lane),
+           .target = link.target,
+           .taken = {link.taken[0], link.taken[1]},
+           .sent = {link.sent[0], link.sent[1]}}
+        .write(bytes.data());
+    const Posted posted = transmit(link, bytes, op);
+    if (posted.what != Posted::What::again && posted.what != Posted::What::failed) [[likely]] {
+        ++link.sent[lane];
+        link.told[0] = link.taken[0];
+        link.told[1] = link.taken[1];
+        link.wants = false;
     }
     return posted;
 }

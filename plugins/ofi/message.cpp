@@ -11,14 +11,6 @@ namespace na::ofi {
 
 using plugin::Posted;
 
-namespace {
-
-// Messages that are injected before the peer answers. More than a busy peer is behind by: what goes
-// by request takes 3% longer (docs/ofi.md).
-constexpr std::size_t kTrusted = 96;
-
-}  // namespace
-
 // What did not go, and why.
 Posted Context::refused(const Link& link, ssize_t rc) noexcept {
     if (rc == -FI_EAGAIN) {
@@ -59,9 +51,7 @@ Posted Context::transmit(session::Link& to, std::span<const std::byte> bytes, Op
     }
     Posted posted = Posted::done();
     ssize_t rc = 0;
-    // What is injected cannot be counted while the provider has it. So a peer that does not answer
-    // gets little that way.
-    if (bytes.size() <= inject_ && (op == nullptr || link.unanswered() < kTrusted)) [[likely]] {
+    if (bytes.size() <= inject_ && (op == nullptr || link.trusted())) [[likely]] {
         rc = fi_inject(endpoint_->ep(), bytes.data(), bytes.size(), link.addr);
         stats_.injected += rc == 0 ? 1 : 0;
     } else {

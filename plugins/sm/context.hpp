@@ -56,7 +56,7 @@ class Context final : public plugin::Context {
 
     plugin::Posted send(Op& op) override;
     bool inject(plugin::Peer& to, plugin::Destination where, std::uint32_t tag,
-                std::span<const std::byte> bytes) override;
+                std::span<std::byte> bytes) override;
     plugin::Posted put(Op& op) override { return transfer(op); }
     plugin::Posted get(Op& op) override { return transfer(op); }
     bool copy_now(plugin::Peer& peer, std::uint8_t context, std::span<const std::byte> region,

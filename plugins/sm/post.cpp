@@ -54,7 +54,7 @@ bool Connection::inject_lines(Lane to, std::uint64_t head,
 }
 
 bool Context::inject(plugin::Peer& to, plugin::Destination where, std::uint32_t tag,
-                     std::span<const std::byte> bytes) {
+                     std::span<std::byte> bytes) {
     Connection* c = static_cast<Peer&>(to).link(id_).to(where.context);
     return c != nullptr && c->inject(where.lane, tag, bytes);
 }

@@ -25,7 +25,7 @@ TEST_CASE("inject: in order with what is posted") {
     NoAttach off;  // large ones take several steps
     Node a(spec(100000));
     Node b(spec(100000));
-    const auto data = support::payload(100000, 3);
+    auto data = support::payload(100000, 3);
     const auto inject = [&](std::uint32_t tag, std::size_t size, Lane lane = Lane::unexpected) {
         return a->plugin->inject(a.peer(b.uri()), {0, lane}, tag, std::span(data).first(size));
     };
@@ -80,7 +80,7 @@ TEST_CASE("inject: nothing that the peer does not take, or when it is gone") {
     auto b = std::make_unique<Node>(spec(4096));
     exchange(a, *b, {1}, Lane::unexpected);
     const std::string name = b->uri();
-    const std::byte data[8] = {};
+    std::byte data[8] = {};
     REQUIRE(settle(
         [&] {
             return a->plugin->inject(a.peer(name), {0, Lane::unexpected}, 0, data);
@@ -139,12 +139,13 @@ TEST_CASE("inject: what the core refused at first is taken once") {
     exchange(a, b, {1}, Lane::unexpected);
     exchange(b, a, {1}, Lane::unexpected);
     TestOp op;
+    char refused[] = "refused";
     for (std::uint32_t round = 0; round < 600; ++round) {
         b->messages.clear();
         b->refuse = true;
         // Now and then the ring looks full, until send() looks again.
         REQUIRE((a->plugin->inject(a.peer(b.uri()), {0, Lane::unexpected}, round,
-                                   std::as_bytes(std::span("refused"))) ||
+                                   std::as_writable_bytes(std::span(refused))) ||
                  a.try_send(op, b.uri(), Lane::unexpected, round, "refused", 8).what ==
                      Posted::What::done));
         b.poll();
