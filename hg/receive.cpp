@@ -31,7 +31,8 @@ constexpr std::uint32_t kMaxMalformed = 64;
         refuse_overload();
         return;
     }
-    registration_ = last_ = info_.cls->registry().acquire_in(request.id, info_.context->id(), last_);
+    registration_ = last_ =
+        info_.cls->registry().acquire_in(request.id, info_.context->id(), *port_, last_);
     if (registration_ == nullptr || registration_->functions().invoke == nullptr) [[unlikely]] {
         reject_later(registration_ == nullptr ? Status::noentry : Status::invalid_arg);
         return;

@@ -14,7 +14,7 @@ using na::Status;
 
 inline void Handle::give_back(const Uses& last, na::Posting& posting) noexcept {
     if (last.registration != nullptr) [[likely]] {
-        info_.cls->registry().release_in(*last.registration, info_.context->id());
+        info_.cls->registry().release_in(*last.registration, info_.context->id(), *port_);
     }
     if (last.source != nullptr) [[likely]] {
         posting.unref(*last.source);

@@ -192,7 +192,9 @@ std::int64_t Registry::uses(const Registration& registration) noexcept {
     std::int64_t n = 0;
     for (const Registration::Shard& shard : registration.shards_) {
         n += shard.uses.load(std::memory_order_seq_cst);
-        n += shard.uses_in.load(std::memory_order_seq_cst);
+        for (const auto& uses_in : shard.uses_in) {
+            n += uses_in.load(std::memory_order_seq_cst);
+        }
     }
     return n;
 }

@@ -18,8 +18,10 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
+#include "bulk/bulk.hpp"
 #include "na/result.hpp"
 #include "na/util/biased_lock.hpp"
 #include "na/util/unshared.hpp"
@@ -62,7 +64,7 @@ class Registration {
     static constexpr std::size_t kShards = 8;
     struct alignas(64) Shard {
         std::atomic<std::int32_t> uses{0};
-        std::atomic<std::int32_t> uses_in{0};  // written under the context's lock
+        std::atomic<std::int32_t> uses_in[bulk::kRails] = {};  // written under that port's lock
     };
 
     std::atomic<std::uint64_t> id_{0};
@@ -97,19 +99,22 @@ class Registry {
     // `guess`: what was found for some id before, whatever has become of it.
     Registration* acquire(std::uint64_t id, unsigned shard,
                           Registration* guess = nullptr) noexcept {
-        return take<false>(id, shard, guess);
+        return take(id, shard, guess, NoPort{});
     }
     void release(Registration& registration, unsigned shard) noexcept {
-        add_use<false>(registration, shard, -1);
+        add_use(registration, shard, -1, NoPort{});
         settle(registration);
     }
-    // The same without atomic operations, for who has the context's lock, or for the one thread
-    // that there is. Whoever releases calls settle() outside of the lock.
-    Registration* acquire_in(std::uint64_t id, unsigned context, Registration* guess) noexcept {
-        return take<true>(id, context, guess);
+    // The same without atomic operations, for who has the lock of that port of the context, or for
+    // the one thread that there is. Whoever releases calls settle() outside of the lock.
+    template <typename Port>
+    Registration* acquire_in(std::uint64_t id, unsigned context, const Port& port,
+                             Registration* guess) noexcept {
+        return take(id, context, guess, port);
     }
-    void release_in(Registration& registration, unsigned context) noexcept {
-        add_use<true>(registration, context, -1);
+    template <typename Port>
+    void release_in(Registration& registration, unsigned context, const Port& port) noexcept {
+        add_use(registration, context, -1, port);
     }
     // The user's data of a registration that was retired may be due.
     void settle(Registration& registration) noexcept {
@@ -130,21 +135,28 @@ class Registry {
     // Sequentially consistent against retire(): either who takes a use sees that it was retired, or
     // retire() sees the use, and one of them sees the end of the last one. Under a context's lock
     // the fence is made by retire() for both.
-    template <bool kIn>
-    void add_use(Registration& registration, unsigned shard, std::int32_t n) const noexcept {
+    struct NoPort {};
+    template <typename Port>
+    void add_use(Registration& registration, unsigned shard, std::int32_t n,
+                 const Port& port) const noexcept {
         Registration::Shard& s = registration.shards_[shard % Registration::kShards];
         if (!threaded_) {
             na::util::add_unshared(s.uses, n);
-        } else if (kIn && fenced_ && shard < Registration::kShards) {
-            s.uses_in.store(s.uses_in.load(std::memory_order_relaxed) + n,
-                            std::memory_order_release);
-            std::atomic_signal_fence(std::memory_order_seq_cst);
-        } else {
-            s.uses.fetch_add(n, std::memory_order_seq_cst);
+            return;
         }
+        if constexpr (!std::is_same_v<Port, NoPort>) {
+            if (fenced_ && shard < Registration::kShards) [[likely]] {
+                std::atomic<std::int32_t>& uses = s.uses_in[bulk::index(port.rail())];
+                uses.store(uses.load(std::memory_order_relaxed) + n, std::memory_order_release);
+                std::atomic_signal_fence(std::memory_order_seq_cst);
+                return;
+            }
+        }
+        s.uses.fetch_add(n, std::memory_order_seq_cst);
     }
-    template <bool kIn>
-    Registration* take(std::uint64_t id, unsigned shard, Registration* guess) noexcept {
+    template <typename Port>
+    Registration* take(std::uint64_t id, unsigned shard, Registration* guess,
+                       const Port& port) noexcept {
         for (;;) {
             Registration* r =
                 guess != nullptr && guess->id() == id && guess->live() ? guess : find(id);
@@ -152,7 +164,7 @@ class Registry {
             if (r == nullptr) [[unlikely]] {
                 return nullptr;
             }
-            add_use<kIn>(*r, shard, 1);
+            add_use(*r, shard, 1, port);
             if (!threaded_ || (r->live_.load(std::memory_order_seq_cst) && r->id() == id))
                 [[likely]] {
                 return r;
@@ -160,7 +172,7 @@ class Registry {
             // Replaced or removed meanwhile: its slot says so by now. Not by release(): this may be
             // inside a handler, where the user's data must not be released; whoever changes the
             // registry next does.
-            add_use<kIn>(*r, shard, -1);
+            add_use(*r, shard, -1, port);
         }
     }
     struct Table {

@@ -133,6 +133,9 @@ class Engine : public plugin::Context {
     //   failed   hostunreach: nobody is there; anything else fails this message. Logged here, once
     virtual plugin::Posted transmit(Link& link, std::span<const std::byte> bytes,
                                     Op* op) noexcept = 0;
+    // The same where there is a way, and the library takes the message at once: `done`. False:
+    // nothing has happened, or it is not so (transmit() is next, and its answer counts).
+    virtual bool transmit_at_once(Link&, std::span<const std::byte>) noexcept { return false; }
 
     // Gives up the way to the peer, if there is one: its connections and what watches it. What the
     // library still works on goes on; its requests are unlinked after this, or later, by the
@@ -272,8 +275,9 @@ class Engine : public plugin::Context {
     plugin::Sink& sink() noexcept { return sink_; }
 
  private:
-    plugin::Posted transmit_counted(Link& link, std::size_t lane, std::uint32_t tag,
-                                    std::span<std::byte> bytes, Op* op) noexcept;
+    static void write_header(const Link& link, std::size_t lane, std::uint32_t tag,
+                             std::byte* out) noexcept;
+    static void count_sent(Link& link, std::size_t lane) noexcept;
     void end_operations(Link& link, Status why);
     // lost(), in a while.
     void fade(Link& link) noexcept;

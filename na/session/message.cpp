@@ -78,8 +78,15 @@ Posted Engine::send(Op& op) {
         return full(*link);
     }
     auto* bytes = static_cast<std::byte*>(op.buffer);
-    const Posted posted = transmit_counted(*link, lane, op.tag, {bytes, op.length}, &op);
-    return posted.what == Posted::What::again ? full(*link) : posted;
+    write_header(*link, lane, op.tag, bytes);
+    const Posted posted = transmit(*link, {bytes, op.length}, &op);
+    if (posted.what == Posted::What::again) [[unlikely]] {
+        return full(*link);
+    }
+    if (posted.what != Posted::What::failed) [[likely]] {
+        count_sent(*link, lane);
+    }
+    return posted;
 }
 
 // Where nothing is in the way. (Whatever is, send() sees, and does something about it.)
@@ -92,27 +99,30 @@ bool Engine::inject(plugin::Peer& to, plugin::Destination where, std::uint32_t t
         [[unlikely]] {
         return false;
     }
-    const Posted posted = transmit_counted(*link, lane, tag, bytes, nullptr);
-    return posted.what != Posted::What::again && posted.what != Posted::What::failed;
+    write_header(*link, lane, tag, bytes.data());
+    if (!transmit_at_once(*link, bytes)) [[unlikely]] {
+        return false;
+    }
+    count_sent(*link, lane);
+    return true;
 }
 
-Posted Engine::transmit_counted(Link& link, std::size_t lane, std::uint32_t tag,
-                                std::span<std::byte> bytes, Op* op) noexcept {
+void Engine::write_header(const Link& link, std::size_t lane, std::uint32_t tag,
+                          std::byte* out) noexcept {
     Header{.cookie = link.out_cookie,
            .tag = tag,
            .kind = static_cast<Kind>(lane),
            .target = link.target,
            .taken = {link.taken[0], link.taken[1]},
            .sent = {link.sent[0], link.sent[1]}}
-        .write(bytes.data());
-    const Posted posted = transmit(link, bytes, op);
-    if (posted.what != Posted::What::again && posted.what != Posted::What::failed) [[likely]] {
-        ++link.sent[lane];
-        link.told[0] = link.taken[0];
-        link.told[1] = link.taken[1];
-        link.wants = false;
-    }
-    return posted;
+        .write(out);
+}
+
+void Engine::count_sent(Link& link, std::size_t lane) noexcept {
+    ++link.sent[lane];
+    link.told[0] = link.taken[0];
+    link.told[1] = link.taken[1];
+    link.wants = false;
 }
 
 // What a request holds is a copy, which will be delivered: the operation ends now, and truthfully.

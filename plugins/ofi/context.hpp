@@ -72,6 +72,8 @@ class Context final : public session::Engine {
     // message.cpp
     plugin::Posted transmit(session::Link& link, std::span<const std::byte> bytes,
                             Op* op) noexcept override;
+    bool transmit_at_once(session::Link& link, std::span<const std::byte> bytes) noexcept override;
+    void carried(Link& link) noexcept;
     static plugin::Posted refused(const Link& link, ssize_t rc) noexcept;
 
     // strangers.cpp

@@ -79,13 +79,38 @@ Posted Context::transmit(session::Link& to, std::span<const std::byte> bytes, Op
         not_now(link);
         return Posted::again();
     }
+    if (rc != 0) [[unlikely]] {
+        unblocked(link);
+        return refused(link, rc);
+    }
+    carried(link);
+    return posted;
+}
+
+bool Context::transmit_at_once(session::Link& to, std::span<const std::byte> bytes) noexcept {
+    Link& link = of(to);
+    if (bytes.size() > inject_ || link.addr == FI_ADDR_NOTAVAIL || !may_connect(link) ||
+        pauses(link)) [[unlikely]] {
+        return false;
+    }
+    const HoldOpen hold(link.neighbour.get());
+    if (hold.closed() || fi_inject(endpoint_->ep(), bytes.data(), bytes.size(), link.addr) != 0)
+        [[unlikely]] {
+        return false;
+    }
+    ++stats_.injected;
+    carried(link);
+    return true;
+}
+
+// A message.
+void Context::carried(Link& link) noexcept {
     unblocked(link);
-    link.carried |= rc == 0;
-    if (rc == 0 && link.narrow) [[unlikely]] {
+    link.carried = true;
+    if (link.narrow) [[unlikely]] {
         link.narrow = false;
         util::make_room(link.place());
     }
-    return rc == 0 ? posted : refused(link, rc);
 }
 
 }  // namespace na::ofi

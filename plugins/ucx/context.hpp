@@ -75,6 +75,9 @@ class Context final : public session::Engine {
     // message.cpp
     plugin::Posted transmit(session::Link& link, std::span<const std::byte> bytes,
                             Op* op) noexcept override;
+    bool transmit_at_once(session::Link& link, std::span<const std::byte> bytes) noexcept override;
+    ucs_status_ptr_t post_at_once(const Way& way, unsigned id,
+                                  std::span<const std::byte> bytes) noexcept;
     plugin::Posted post(Link& link, unsigned id, std::span<const std::byte> bytes, Op* op) noexcept;
     plugin::Posted hand_over(Link& link, unsigned id, Request& r, std::size_t size,
                              Op* op) noexcept;

@@ -45,6 +45,22 @@ Posted Context::transmit(session::Link& base, std::span<const std::byte> bytes, 
     return post(link, kMessageId, bytes, op);
 }
 
+// What UCX says of it, where nothing else waits. Null: it has left.
+inline ucs_status_ptr_t Context::post_at_once(const Way& way, unsigned id,
+                                              std::span<const std::byte> bytes) noexcept {
+    static const ucp_request_param_t kParam = now_or_never();
+    const ucs_status_ptr_t answer =
+        ucp_am_send_nbx(way.ep, id, nullptr, 0, bytes.data(), bytes.size(), &kParam);
+    stats_.immediate += answer == nullptr ? 1 : 0;
+    return answer;
+}
+
+bool Context::transmit_at_once(session::Link& base, std::span<const std::byte> bytes) noexcept {
+    const Way* way = static_cast<Link&>(base).way;
+    return way != nullptr && way->ready && !way->failed && immediate_ && way->queued == 0 &&
+           post_at_once(*way, kMessageId, bytes) == nullptr;
+}
+
 // At once, or from a copy. In the order of the calls.
 Posted Context::post(Link& link, unsigned id, std::span<const std::byte> bytes, Op* op) noexcept {
     Way& way = *link.way;
@@ -52,11 +68,8 @@ Posted Context::post(Link& link, unsigned id, std::span<const std::byte> bytes, 
         return Posted::failed(Status::hostunreach);
     }
     if (immediate_ && way.queued == 0) [[likely]] {
-        static const ucp_request_param_t kParam = now_or_never();
-        const ucs_status_ptr_t answer =
-            ucp_am_send_nbx(way.ep, id, nullptr, 0, bytes.data(), bytes.size(), &kParam);
+        const ucs_status_ptr_t answer = post_at_once(way, id, bytes);
         if (answer == nullptr) [[likely]] {
-            ++stats_.immediate;
             return Posted::done();
         }
         if (UCS_PTR_STATUS(answer) != UCS_ERR_NO_RESOURCE) [[unlikely]] {
