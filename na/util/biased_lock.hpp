@@ -28,8 +28,8 @@
 
 namespace na::util {
 
-// Whether process_fence() works: it was allowed (NA_LOCK_BIAS), and the kernel can. Any thread; the
-// first call tells the kernel, which takes up to some milliseconds where there are threads already.
+// Whether process_fence() works: it was allowed (NA_LOCK_BIAS) when the library was loaded, and the
+// kernel can. Any thread.
 bool has_process_fence() noexcept;
 // A full fence on each processor that runs a thread of this process.
 void process_fence() noexcept;
