@@ -469,7 +469,7 @@ class Handle : private Completion {
     void arrived() noexcept;
     void hand_on() noexcept;
     // The program is expected to answer. A peer's word that it wants no answer is not enough for
-    // the opposite: see Handle::Odd::mute.
+    // the opposite: see parts::Odd::mute.
     std::uint64_t answer_ref() const noexcept {
         return one_way_ || registration_->one_way() ? 0 : kAnswerRef;
     }
@@ -563,19 +563,7 @@ class Handle : private Completion {
     // A program may respond to what was ended just now.
     Flag target_;
     Flag one_way_;
-    // Of a request that does not end as most do.
-    struct Odd {
-        bool malformed = false;       // counted in Context::malformed_
-        bool abandoned = false;       // target: the user gave it up without a response
-        bool input_released = false;  // the receive buffer was given up early
-        // Serves nothing but one-way requests of RPCs that are not one-way as far as this program
-        // knows, in all its lives: a program that gives its reference back first, and responds
-        // later, does so without a reference there, as nothing waits for its answer; and the handle
-        // must not be another peer's request then, nor its buffers. A mute's one_way_ and target_
-        // never change.
-        bool mute = false;
-    };
-    Odd odd_;
+    parts::Odd odd_;
     bool is_odd() const noexcept { return std::bit_cast<std::uint32_t>(odd_) != 0; }
     bool to_self_ = false;         // origin: the address is this process's
     bool user_data_kept_ = false;  // data_ was set when the handle was created
@@ -587,22 +575,7 @@ class Handle : private Completion {
     // To oneself, not over the transport. Who cancels late may look when it is another RPC's
     // already.
     std::atomic<bool> looped_{false};
-    // Cleared for each RPC, at once.
-    struct Call {
-        bool input = false;        // input_ is there
-        bool output = false;       // output_
-        bool ack_wanted = false;   // origin: the response is beyond the eager size
-        bool more_wanted = false;  // origin: the program has to fetch what belongs to the response
-        bool request_sent = false;
-        bool answer_is_code = false;  // the target has answered with an error
-        // One byte, as all of this is cleared by one store.
-        bool answer_canceled : 1 = false;  // the receive of the answer
-        bool undelivered : 1 = false;      // nobody was given the request: it is to be sent again
-        bool repeated : 1 = false;         // it was
-        std::uint8_t flags = 0;            // of the message that came
-    };
-    static_assert(sizeof(Call) == sizeof(std::uint64_t));
-    alignas(8) Call call_;
+    alignas(8) parts::Call call_;
     bool straggler_lost_ = false;  // it ended without an answer
     std::size_t sent_ = 0;
     std::atomic<na::Status> status_{na::Status::success};  // the first failure

@@ -46,4 +46,38 @@ struct Callback {
     void* arg = nullptr;
 };
 
+// State of a handle that is looked at together.
+namespace parts {
+
+// Of a request that does not end as most do.
+struct Odd {
+    bool malformed = false;       // counted in Context::malformed_
+    bool abandoned = false;       // target: the user gave it up without a response
+    bool input_released = false;  // the receive buffer was given up early
+    // Serves nothing but one-way requests of RPCs that are not one-way as far as this program
+    // knows, in all its lives: a program that gives its reference back first, and responds
+    // later, does so without a reference there, as nothing waits for its answer; and the handle
+    // must not be another peer's request then, nor its buffers. A mute's one_way_ and target_
+    // never change.
+    bool mute = false;
+};
+
+// Cleared for each RPC, at once.
+struct Call {
+    bool input = false;        // input_ is there
+    bool output = false;       // output_
+    bool ack_wanted = false;   // origin: the response is beyond the eager size
+    bool more_wanted = false;  // origin: the program has to fetch what belongs to the response
+    bool request_sent = false;
+    bool answer_is_code = false;  // the target has answered with an error
+    // One byte, as all of this is cleared by one store.
+    bool answer_canceled : 1 = false;  // the receive of the answer
+    bool undelivered : 1 = false;      // nobody was given the request: it is to be sent again
+    bool repeated : 1 = false;         // it was
+    std::uint8_t flags = 0;            // of the message that came
+};
+static_assert(sizeof(Call) == sizeof(std::uint64_t));
+
+}  // namespace parts
+
 }  // namespace hg

@@ -26,7 +26,7 @@ class HandlePool {
     // A handle with a kit of `port`, in stage free, without references. Null: the user's hook
     // refused it, with the code that goes to *refused, unless that is null. Throws std::bad_alloc.
     Handle* take(Port& port, Hook hook = Hook::call, na::Status* refused = nullptr);
-    // The same of those that serve nothing but one-way requests (Handle::Odd::mute), the one that
+    // The same of those that serve nothing but one-way requests (parts::Odd::mute), the one that
     // was given back longest ago; the hook sees each once. Null: it refused one.
     Handle* take_mute(Port& port);
     void give(Handle& handle) noexcept;
