@@ -304,7 +304,10 @@ void Handle::send_again(Completion& c) {
     h.call_.repeated = true;
     h.call_.request_sent = false;
     h.status_.store(Status::success, std::memory_order_relaxed);
-    if (!ok(h.post_forward(h.kit_->send->length))) {
+    // (What was injected has no operation that would know its length.)
+    const std::size_t payload =
+        wire::payload_of_own_request(h.kit_->input + h.port_->headroom(Lane::unexpected));
+    if (!ok(h.post_forward(h.port_->input_at() + payload))) {
         h.note(Status::hostunreach);  // which it was
         h.forward_ended();
         h.info_.context->settle();

@@ -121,6 +121,11 @@ struct Received {
 Received decode(std::span<const std::byte> message, Request& request) noexcept;
 Received decode(std::span<const std::byte> message, Response& response) noexcept;
 
+// The payload of one that was encoded here, by what its header says.
+inline std::size_t payload_of_own_request(const std::byte* at) noexcept {
+    return static_cast<std::uint32_t>(detail::get_word(at + kRequestSize - 8));
+}
+
 // Whether it is what most are, right and without anything special: what decode() would find then.
 // False: ask decode().
 inline bool glance(std::span<const std::byte> message, Request& request) noexcept {

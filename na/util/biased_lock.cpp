@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "na/util/biased_lock.hpp"
 
+#include <algorithm>
 #include <ctime>
-#include <limits>
 
 #include <sched.h>
 #include <sys/syscall.h>
@@ -45,8 +45,8 @@ bool can_fence() noexcept {
 void fence() noexcept {}
 #endif
 
-// When the library is loaded, mostly before there are threads: with some the kernel takes 6 to 10 ms
-// (6.18), without them 3 us.
+// When the library is loaded, mostly before there are threads: with some the kernel takes 6 to 10
+// ms (6.18), without them 3 us.
 [[maybe_unused]] const bool g_known = has_process_fence();
 
 template <typename Until>
@@ -76,6 +76,10 @@ void BiasedLock::lock_ordinary(std::uintptr_t me) noexcept {
     while (held_.exchange(true, std::memory_order_acquire)) {
         spin([this] { return !held_.load(std::memory_order_relaxed); });
     }
+    if (const std::uintptr_t grant = grant_.load(std::memory_order_relaxed); grant != 0) {
+        revoke();
+        spin([&] { return cell(grant).load(std::memory_order_acquire) == 0; });
+    }
     settle(me);
 }
 
@@ -83,15 +87,27 @@ bool BiasedLock::try_ordinary(std::uintptr_t me) noexcept {
     if (held_.load(std::memory_order_relaxed) || held_.exchange(true, std::memory_order_acquire)) {
         return false;
     }
+    if (const std::uintptr_t grant = grant_.load(std::memory_order_relaxed); grant != 0) {
+        revoke();
+        if (cell(grant).load(std::memory_order_acquire) != 0) {
+            // Its owner has come in meanwhile: as if nobody had asked.
+            grant_.store(grant, std::memory_order_relaxed);
+            held_.store(false, std::memory_order_release);
+            return false;
+        }
+    }
     settle(me);
     return true;
 }
 
-// With held_.
+// Afterwards the owner is inside only if its cell is seen to be set.
+void BiasedLock::revoke() noexcept {
+    grant_.store(0, std::memory_order_relaxed);
+    process_fence();
+}
+
+// With held_, and nobody inside.
 void BiasedLock::settle(std::uintptr_t me) noexcept {
-    if (grant_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-        revoke();
-    }
     inside_ = nullptr;
     if (last_ != me) {
         last_ = me;
@@ -101,22 +117,21 @@ void BiasedLock::settle(std::uintptr_t me) noexcept {
     }
 }
 
-void BiasedLock::revoke() noexcept {
-    const std::uintptr_t grant = grant_.load(std::memory_order_relaxed);
-    grant_.store(0, std::memory_order_relaxed);
-    process_fence();
-    spin([&] { return cell(grant).load(std::memory_order_acquire) == 0; });
-}
-
 void BiasedLock::grant(std::uintptr_t me) noexcept {
     row_ = 0;
-    if (grants_ == 0) {
-        wanted_ = std::numeric_limits<std::uint32_t>::max();
-        return;
+    std::uint8_t i = cells_left_;
+    while (i < kCells && owners_[i] != me) {
+        ++i;
     }
-    --grants_;
-    wanted_ *= kLonger;  // after the last one it does not matter
-    grant_.store(me | grants_, std::memory_order_relaxed);
+    if (i == kCells) {
+        if (cells_left_ == 0) {
+            return;
+        }
+        i = --cells_left_;
+        owners_[i] = me;
+    }
+    wanted_ = std::min(wanted_ * kLonger, kLongestRow);
+    grant_.store(me | i, std::memory_order_relaxed);
 }
 
 }  // namespace na::util

@@ -3,8 +3,8 @@
 // a progress thread of its own: whoever takes it some hundred times in a row is granted it, and
 // from then on takes it by two ordinary stores and a comparison, without an atomic operation. The
 // next other thread revokes that, which costs it a system call, and waits as for any lock. Each
-// lock is granted eight times at most, after ever longer rows, so that those who share it pay
-// little.
+// further grant takes a longer row, up to 65,536, so that those who share a lock pay little; and no
+// lock is granted to more than eight threads.
 //
 // Biased locking with asymmetric fences, after Dice, Huang, Yang, "Asymmetric Dekker
 // Synchronization" (2001) and Kawachiya, Koseki, Onodera, "Lock Reservation" (OOPSLA 2002); the
@@ -16,8 +16,9 @@
 //    after the cell was set. Who revokes clears grant_, lets the kernel run a full fence on every
 //    processor that this process runs on, and then waits for the cell: either it sees the cell set,
 //    or the owner, looking again, sees the grant gone.
-//  - Each grant has a cell of its own. An owner that stands still between its look at grant_ and
-//    the store to its cell, for however long, disturbs no later grant.
+//  - Each thread has a cell of its own. An owner that stands still between its look at grant_ and
+//    the store to its cell, for however long, disturbs no other's grant, and is granted nothing
+//    itself meanwhile.
 #pragma once
 
 #include <atomic>
@@ -38,7 +39,7 @@ void process_fence() noexcept;
 class BiasedLock {
  public:
     explicit BiasedLock(bool enabled) noexcept
-        : enabled_(enabled), grants_(enabled && has_process_fence() ? kGrants : 0) {}
+        : enabled_(enabled), cells_left_(enabled && has_process_fence() ? kCells : 0) {}
     BiasedLock(const BiasedLock&) = delete;
     BiasedLock& operator=(const BiasedLock&) = delete;
 
@@ -51,20 +52,18 @@ class BiasedLock {
             lock_ordinary(me);
         }
     }
-    // May wait for a moment where it has to revoke a grant.
     bool try_lock() noexcept {
         if (!enabled_) {
             return true;
         }
         const std::uintptr_t me = self();
         const std::uintptr_t grant = grant_.load(std::memory_order_relaxed);
-        if (grant != 0 && cell(grant).load(std::memory_order_relaxed) != 0) {
-            return false;  // its owner is inside, which may be this thread
+        // Somebody is inside, who may be this thread, also where it has been granted it just there.
+        if (grant != 0 && (cell(grant).load(std::memory_order_relaxed) != 0 ||
+                           held_.load(std::memory_order_relaxed))) {
+            return false;
         }
-        if (enter(me)) {
-            return true;
-        }
-        return try_ordinary(me);
+        return enter(me) || try_ordinary(me);
     }
     void unlock() noexcept {
         if (!enabled_) {
@@ -81,19 +80,20 @@ class BiasedLock {
     bool granted() const noexcept { return grant_.load(std::memory_order_relaxed) != 0; }
 
     static constexpr std::uint32_t kFirstRow = 256;  // times in a row before the first grant
-    static constexpr std::uint32_t kLonger = 8;      // each row is so many times the one before
-    static constexpr std::uint8_t kGrants = 8;
+    static constexpr std::uint32_t kLonger = 8;      // each row is so many times the one before,
+    static constexpr std::uint32_t kLongestRow = 1 << 16;  // up to this
+    static constexpr std::uint8_t kCells = 8;              // threads that it may be granted to
 
  private:
     using Cell = std::atomic<std::uint8_t>;
-    static constexpr std::uintptr_t kIndex = kGrants - 1;
+    static constexpr std::uintptr_t kIndex = kCells - 1;
 
-    // Of the thread that runs; not 0, a multiple of kGrants, no other's while that lives.
+    // Of the thread that runs; not 0, a multiple of kCells, no other's while that lives.
     static std::uintptr_t self() noexcept {
 #if defined(__x86_64__) || defined(__aarch64__)
         return reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
 #else
-        alignas(kGrants) thread_local const char token = 0;
+        alignas(kCells) thread_local const char token = 0;
         return reinterpret_cast<std::uintptr_t>(&token);
 #endif
     }
@@ -127,15 +127,16 @@ class BiasedLock {
     void grant(std::uintptr_t me) noexcept;
 
     std::atomic<std::uintptr_t> grant_{0};  // its owner, and which of the cells; 0: none
-    Cell cells_[kGrants] = {};
+    Cell cells_[kCells] = {};
     std::atomic<bool> held_{false};  // by who is not granted it, or waits for who is
     const bool enabled_;
-    std::uint8_t grants_;  // left
     // Guarded by the lock.
+    std::uint8_t cells_left_;
     std::uint32_t row_ = 0;
     std::uint32_t wanted_ = kFirstRow;
-    std::uintptr_t last_ = 0;  // who had it last, without a grant
-    Cell* inside_ = nullptr;   // the cell of who has it; null: held_
+    std::uintptr_t last_ = 0;             // who had it last, without a grant
+    Cell* inside_ = nullptr;              // the cell of who has it; null: held_
+    std::uintptr_t owners_[kCells] = {};  // of the cells, the last one first
 };
 
 }  // namespace na::util

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "crash/hg_side.hpp"
+#include "mercury_proc.h"
 #include "support/options.hpp"
 #include "support/two_process.hpp"
 #include "support/until.hpp"
@@ -35,6 +37,66 @@ void serve(Link& link, const std::string& name) {
         }
     }
 }
+
+// Nothing but one RPC that echoes so many bytes.
+struct Bare {
+    struct Sized {
+        std::uint32_t size;
+        char bytes[32];
+    };
+    struct Ends {
+        unsigned all = 0;
+        unsigned good = 0;
+        unsigned unreachable = 0;
+    };
+    static hg_return_t proc(hg_proc_t proc, void* data) {
+        auto* sized = static_cast<Sized*>(data);
+        const hg_return_t s = hg_proc_uint32_t(proc, &sized->size);
+        return s != HG_SUCCESS ? s
+               : sized->size > sizeof sized->bytes
+                   ? HG_PROTOCOL_ERROR
+                   : hg_proc_memcpy(proc, sized->bytes, sized->size);
+    }
+    static hg_return_t serve(hg_handle_t handle) {
+        Sized in{};
+        if (HG_Get_input(handle, &in) == HG_SUCCESS) {
+            HG_Respond(handle, nullptr, nullptr, &in);
+            HG_Free_input(handle, &in);
+        }
+        return HG_Destroy(handle);
+    }
+    static hg_return_t on_end(const hg_cb_info* info) {
+        auto& ends = *static_cast<Ends*>(info->arg);
+        ++ends.all;
+        ends.good += info->ret == HG_SUCCESS ? 1 : 0;
+        ends.unreachable += info->ret == HG_HOSTUNREACH ? 1 : 0;
+        return HG_SUCCESS;
+    }
+
+    Bare(const char* uri, bool listen) : cls(HG_Init(uri, listen ? HG_TRUE : HG_FALSE)) {
+        PARTY_REQUIRE(cls != nullptr);
+        context = HG_Context_create(cls);
+        PARTY_REQUIRE(context != nullptr);
+        id = HG_Register_name(cls, "sized", proc, proc, serve);
+    }
+    ~Bare() {
+        HG_Context_destroy(context);
+        HG_Finalize(cls);
+    }
+    Bare(const Bare&) = delete;
+    Bare& operator=(const Bare&) = delete;
+    void turn(unsigned timeout_ms) const {
+        HG_Progress(context, timeout_ms);
+        for (unsigned n = 1; n != 0;) {
+            n = 0;
+            HG_Trigger(context, 0, 16, &n);
+        }
+    }
+
+    hg_class_t* const cls;
+    hg_context_t* context = nullptr;
+    hg_id_t id = 0;
+};
 
 }  // namespace
 
@@ -79,6 +141,59 @@ TEST_CASE("a server is killed and is back: who was idle reaches the new one with
         }
         client.close();
     }
+}
+
+TEST_CASE("a server is killed and is back: what is sent again to the new one is whole",
+          "[hg][back]") {
+    // One after the other, so that several are on their way before the new process has said that it
+    // knows nothing of them, by handles that have sent other sizes before.
+    constexpr unsigned kCalls = 300;
+    const std::string name = support::lasting_host("whole-" + std::to_string(getpid()));
+    const std::string uri = support::options().protocol + "://" + name;
+    std::vector<std::unique_ptr<Party>> lives;
+    for (int i = 0; i < kLives; ++i) {
+        lives.push_back(std::make_unique<Party>(Party::As::process, [=](Link& link) {
+            link.take_text();
+            const Bare server(uri.c_str(), true);
+            link.put("there");
+            for (;;) {
+                server.turn(10);
+            }
+        }));
+    }
+    std::unique_ptr<Bare> client;
+    hg_addr_t server = HG_ADDR_NULL;
+    std::vector<hg_handle_t> handles(kCalls);
+    for (unsigned life = 0; life < kLives; ++life) {
+        INFO("life " << life);
+        lives[life]->link().put("begin");
+        REQUIRE(lives[life]->link().take_text() == "there");
+        if (client == nullptr) {
+            client = std::make_unique<Bare>(support::options().protocol.c_str(), false);
+            REQUIRE(HG_Addr_lookup2(client->cls, uri.c_str(), &server) == HG_SUCCESS);
+            for (hg_handle_t& h : handles) {
+                REQUIRE(HG_Create(client->context, server, client->id, &h) == HG_SUCCESS);
+            }
+        }
+        Bare::Ends ends;
+        for (unsigned n = 0; n < kCalls; ++n) {
+            Bare::Sized in{(n * 7 + life * 3) % 20, {}};
+            REQUIRE(HG_Forward(handles[n], Bare::on_end, &ends, &in) == HG_SUCCESS);
+            const auto next = std::chrono::steady_clock::now() + std::chrono::microseconds(30);
+            do {
+                client->turn(0);
+            } while (std::chrono::steady_clock::now() < next);
+        }
+        REQUIRE(support::until([&] { return ends.all == kCalls; }, [&] { client->turn(100); }));
+        // Those that left together with others end, which is another matter.
+        CHECK(ends.good + ends.unreachable == kCalls);
+        CHECK(ends.good != 0);
+        lives[life]->kill(SIGKILL);
+    }
+    for (const hg_handle_t h : handles) {
+        HG_Destroy(h);
+    }
+    HG_Addr_free(client->cls, server);
 }
 
 TEST_CASE(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "na/util/biased_lock.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <mutex>
@@ -50,7 +51,7 @@ TEST_CASE("who takes a lock often is granted it, until another comes", "[biased_
     BiasedLock lock(true);
     CHECK(lock.enabled());
     std::uint32_t row = BiasedLock::kFirstRow;
-    for (int grants = 0; grants < 4; ++grants) {
+    for (int grants = 0; grants < 12; ++grants) {
         INFO("after " << grants << " grants");
         take(lock, row - 1);
         CHECK_FALSE(lock.granted());
@@ -59,8 +60,30 @@ TEST_CASE("who takes a lock often is granted it, until another comes", "[biased_
         take(lock, 5);
         elsewhere([&] { CHECK((lock.try_lock() && (lock.unlock(), true))); });
         CHECK_FALSE(lock.granted());
-        row *= BiasedLock::kLonger;
+        row = std::min(row * BiasedLock::kLonger, BiasedLock::kLongestRow);
     }
+    // To so many threads, all of which are there, so that none is taken for another.
+    BiasedLock popular(true);
+    unsigned granted = 0;
+    std::vector<std::thread> threads;
+    std::mutex turn;
+    std::atomic<unsigned> had_it{0};
+    for (unsigned i = 0; i < BiasedLock::kCells + 2; ++i) {
+        threads.emplace_back([&] {
+            {
+                const std::lock_guard guard(turn);
+                take(popular, BiasedLock::kLongestRow + 1);
+                granted += popular.granted() ? 1 : 0;
+            }
+            for (++had_it; had_it != BiasedLock::kCells + 2;) {
+                std::this_thread::yield();
+            }
+        });
+    }
+    for (std::thread& t : threads) {
+        t.join();
+    }
+    CHECK(granted == BiasedLock::kCells);
     // Not a row.
     BiasedLock shared(true);
     for (std::uint32_t i = 0; i < 8; ++i) {
@@ -95,6 +118,13 @@ TEST_CASE("a biased lock that is held is held, whoever asks", "[biased_lock]") {
     CHECK_FALSE(lock.try_lock());
     CHECK_FALSE(try_elsewhere());
     lock.unlock();
+    // Also by who has been granted it just then.
+    BiasedLock fresh(true);
+    for (std::uint32_t i = 0; i < BiasedLock::kFirstRow + 2; ++i) {
+        const std::lock_guard guard(fresh);
+        REQUIRE_FALSE(fresh.try_lock());
+    }
+    elsewhere([&] { take(fresh, 1); });
     // Who waits for the owner gets it, and the owner waits for him.
     if (granted) {
         take(lock, BiasedLock::kFirstRow * BiasedLock::kLonger + 1);
