@@ -156,9 +156,12 @@ TEST_CASE("a server is killed and is back: what is sent again to the new one is 
             link.take_text();
             const Bare server(uri.c_str(), true);
             link.put("there");
-            for (;;) {
+            while (!link.readable()) {
                 server.turn(10);
             }
+            // Killed where it rests: not all transports survive who is killed at work.
+            link.take_text();
+            link.take_text();
         }));
     }
     std::unique_ptr<Bare> client;
@@ -188,6 +191,7 @@ TEST_CASE("a server is killed and is back: what is sent again to the new one is 
         // Those that left together with others end, which is another matter.
         CHECK(ends.good + ends.unreachable == kCalls);
         CHECK(ends.good != 0);
+        lives[life]->link().put("rest");
         lives[life]->kill(SIGKILL);
     }
     for (const hg_handle_t h : handles) {
