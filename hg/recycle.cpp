@@ -115,14 +115,13 @@ void Handle::recycle() noexcept {
     if (plain) [[likely]] {
         one_way_ = false;
     } else {
-        {
-            na::Posting posting(port_->na());
-            give_back(last, posting);
-        }
         if (last.registration != nullptr) {
-            info_.cls->registry().settle(*std::exchange(last.registration, nullptr));
+            info_.cls->registry().release(*std::exchange(last.registration, nullptr),
+                                          info_.context->id());
         }
-        last.source = nullptr;
+        if (last.source != nullptr) {
+            na::Posting(port_->na()).unref(*std::exchange(last.source, nullptr));
+        }
         if (!let_go(looped)) {
             return;
         }

@@ -119,7 +119,7 @@ class BiasedLock {
         inside_ = &mine;
         return true;
     }
-    // Whether or not somebody is granted it, who is not this thread.
+    // For who is not granted it (any more); somebody else may be.
     void lock_ordinary(std::uintptr_t me) noexcept;
     bool try_ordinary(std::uintptr_t me) noexcept;
     void settle(std::uintptr_t me) noexcept;

@@ -44,7 +44,7 @@ inline constexpr Variable kSmCma{
 inline constexpr Variable kLockBias{
     "NA_LOCK_BIAS", "1",
     "0: the locks of a context cost every thread the same, instead of next to nothing where one "
-    "uses it alone; for sandboxes without membarrier(2)"};
+    "uses it alone, for sandboxes without membarrier(2); read when the library is loaded"};
 inline constexpr Variable kUcxRma{"NA_UCX_RMA", "messages",
                                   "how ucx moves puts and gets: messages (checked at the target), "
                                   "native (UCX's own: peers are trusted), auto (native "
