@@ -5,6 +5,7 @@
 #include <csignal>
 #include <filesystem>
 #include <new>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -48,13 +49,16 @@ class KeptSignals {
     bool known_[kCount] = {};
 };
 
+constexpr std::string_view kModulePrefix = "libna_plugin_";
+constexpr std::string_view kModuleSuffix = ".so";
+
 void add_folder(const std::string& folder, std::vector<std::string>& files) {
     std::error_code error;
     const std::size_t first = files.size();
     for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
          it.increment(error)) {
         const std::string name = it->path().filename().string();
-        if (name.starts_with("libna_plugin_") && name.ends_with(".so")) {
+        if (name.starts_with(kModulePrefix) && name.ends_with(kModuleSuffix)) {
             files.push_back(it->path().string());
         }
     }
@@ -90,6 +94,7 @@ const std::string& installed_folder() {
 }  // namespace
 
 std::vector<std::string> plugin_modules() {
+    config::forget_libraries_where_privileged();
     std::vector<std::string> files;
     std::string path = config::value(config::kPluginPath);
     for (std::size_t at = 0; at <= path.size();) {
@@ -104,6 +109,16 @@ std::vector<std::string> plugin_modules() {
         add_folder(installed, files);
     }
     return files;
+}
+
+bool named_for(std::string_view file, std::string_view class_name) noexcept {
+    std::string_view name = file.substr(file.rfind('/') + 1);  // npos + 1 is 0
+    if (!name.starts_with(kModulePrefix) || !name.ends_with(kModuleSuffix)) {
+        return false;
+    }
+    name.remove_prefix(kModulePrefix.size());
+    name.remove_suffix(kModuleSuffix.size());
+    return name == class_name;
 }
 
 Result<std::unique_ptr<plugin::Plugin>> load_plugin(const std::string& file) {

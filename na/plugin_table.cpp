@@ -45,7 +45,8 @@ struct Loaded {
 
 struct Table {
     std::mutex mutex;
-    std::vector<Loaded> plugins;
+    std::size_t built_in = 0;     // of `plugins`, the first
+    std::vector<Loaded> plugins;  // then modules, in the order in which they were loaded
     std::vector<PluginFailure> failures;
 
     Table() {
@@ -54,25 +55,75 @@ struct Table {
                 plugins.push_back({entry->create(), {}});
             }
         }
+        built_in = plugins.size();
     }
 
-    // New modules may have come with a changed NA_PLUGIN_PATH: each call looks again, each file is
-    // loaded once.
-    void load_modules() {
-        failures.clear();
-        for (const std::string& file : plugin_modules()) {
-            const bool known = std::any_of(plugins.begin(), plugins.end(),
-                                           [&](const Loaded& l) { return l.file == file; });
-            if (known) {
-                continue;
-            }
-            auto plugin = load_plugin(file);
-            if (plugin) {
-                plugins.push_back({std::move(*plugin), file});
-            } else {
-                failures.push_back({file, plugin.error().message});
+    // The plugin of a module, which is loaded unless it is there already. Null: the module cannot
+    // be used, and `failures` says why.
+    plugin::Plugin* module(const std::string& file) {
+        for (const Loaded& l : plugins) {
+            if (l.file == file) {
+                return l.plugin.get();
             }
         }
+        std::erase_if(failures, [&](const PluginFailure& f) { return f.file == file; });
+        auto plugin = load_plugin(file);
+        if (!plugin) {
+            failures.push_back({file, plugin.error().message});
+            return nullptr;
+        }
+        plugins.push_back({std::move(*plugin), file});
+        return plugins.back().plugin.get();
+    }
+
+    // Every call reads the folders again: NA_PLUGIN_PATH may have changed since.
+    void load_all() {
+        failures.clear();
+        for (const std::string& file : plugin_modules()) {
+            module(file);
+        }
+    }
+
+    plugin::Plugin* of_class(std::string_view class_name) const {
+        for (const Loaded& l : plugins) {
+            if (l.plugin->class_name() == class_name) {
+                return l.plugin.get();
+            }
+        }
+        return nullptr;
+    }
+
+    // Loads the module that bears the name of the class. A module may bear another name: only where
+    // none has the right one are all of them loaded.
+    plugin::Plugin* load_class(std::string_view class_name) {
+        plugin::Plugin* found = of_class(class_name);
+        if (found != nullptr) {
+            return found;
+        }
+        for (const std::string& file : plugin_modules()) {
+            if (plugin::Plugin* p = named_for(file, class_name) ? module(file) : nullptr;
+                p != nullptr && p->class_name() == class_name) {
+                return p;
+            }
+        }
+        load_all();
+        return of_class(class_name);
+    }
+
+    // The first plugin that accepts the protocol: those built in, then modules in the order of
+    // their folders, whatever was loaded before. Modules behind the first are not loaded.
+    plugin::Plugin* load_protocol(std::string_view protocol) {
+        for (std::size_t i = 0; i < built_in; ++i) {
+            if (plugins[i].plugin->accepts(protocol)) {
+                return plugins[i].plugin.get();
+            }
+        }
+        for (const std::string& file : plugin_modules()) {
+            if (plugin::Plugin* p = module(file); p != nullptr && p->accepts(protocol)) {
+                return p;
+            }
+        }
+        return nullptr;
     }
 };
 
@@ -103,21 +154,10 @@ std::string what_there_is(const Table& t) {
 Result<plugin::Plugin*> find_plugin(std::string_view class_name, std::string_view protocol) {
     Table& t = table();
     const std::lock_guard guard(t.mutex);
-    const auto search = [&]() -> plugin::Plugin* {
-        for (const Loaded& l : t.plugins) {
-            if (class_name.empty() ? l.plugin->accepts(protocol)
-                                   : l.plugin->class_name() == class_name) {
-                return l.plugin.get();
-            }
-        }
-        return nullptr;
-    };
-    plugin::Plugin* found = search();
-    if (found == nullptr) {
-        t.load_modules();
-        found = search();
-    }
+    plugin::Plugin* found =
+        class_name.empty() ? t.load_protocol(protocol) : t.load_class(class_name);
     if (found == nullptr || !found->accepts(protocol)) {
+        t.load_all();  // the message lists everything that can be opened
         return Error{Status::protonosupport,
                      fmt::format("no plugin for \"{}{}{}\"; available here: {}", class_name,
                                  class_name.empty() ? "" : "+", protocol, what_there_is(t))};
@@ -128,11 +168,20 @@ Result<plugin::Plugin*> find_plugin(std::string_view class_name, std::string_vie
 PluginList list_plugins() {
     Table& t = table();
     const std::lock_guard guard(t.mutex);
-    t.load_modules();
+    t.load_all();
     PluginList list;
-    for (const Loaded& l : t.plugins) {
+    const auto add = [&](const Loaded& l) {
         list.plugins.push_back(
             {std::string(l.plugin->class_name()), l.file, l.plugin->library(), l.plugin.get()});
+    };
+    std::for_each(t.plugins.begin(), t.plugins.begin() + static_cast<std::ptrdiff_t>(t.built_in),
+                  add);
+    for (const std::string& file : plugin_modules()) {
+        for (const Loaded& l : t.plugins) {
+            if (l.file == file) {
+                add(l);
+            }
+        }
     }
     list.failures = t.failures;
     return list;

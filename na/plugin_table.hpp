@@ -3,7 +3,8 @@
 // modules.
 //
 // Modules are files `libna_plugin_<name>.so` in the folders of NA_PLUGIN_PATH and in the installed
-// plugin folder; each is loaded once and stays. Any thread.
+// plugin folder; each is loaded once and stays. A module is loaded when a class that needs it is
+// opened: `libna_plugin_ucx.so` for `ucx+tcp`, no other. Any thread.
 #pragma once
 
 #include <string>

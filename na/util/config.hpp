@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Every environment variable that the libraries read, in one place: name, default, help. hg_info
-// prints this table. Nothing else calls getenv().
+// prints this table. Nothing else reads the environment.
+//
+// In a privileged process (AT_SECURE: set-user-ID, set-group-ID or file capabilities) no variable
+// counts as set, because a less privileged caller chose the environment.
 #pragma once
 
 #include <cstdint>
@@ -79,6 +82,13 @@ std::string value(const Variable& variable);
 bool is_set(const Variable& variable);
 // As a number; malformed values fall back, with a warning.
 std::uint64_t number(const Variable& variable);
+
+// Whether this process has more rights than the process that started it (AT_SECURE).
+bool privileged() noexcept;
+// In a privileged process, removes the variables of libfabric, UCX and the libraries beneath them
+// from the environment, because those libraries read it themselves. Call: before a module is
+// loaded. Not safe beside getenv() of another thread, and does nothing in other processes.
+void forget_libraries_where_privileged();
 
 // What the environment says to a library beneath a plugin, whose variables are not ours to list.
 // Nothing: not set.

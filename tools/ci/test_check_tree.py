@@ -48,7 +48,9 @@ def tree():
         "TODO(now)": {"hg/x.cpp": LICENCE + "// TODO(now): think\n"},
         "FIXME": {"hg/x.cpp": LICENCE + "// FIXME\n"},
         "a dead link": {"docs/x.md": "see [there](nothing.md#part), [here](x.md), [web](https://example.org)\n"},
-        "getenv outside": {"hg/x.cpp": LICENCE + 'auto v = getenv("X");\n'},
+        "getenv outside": {"hg/x.cpp": LICENCE + 'auto v = secure_getenv("X");\n'},
+        "plain getenv": {"na/util/config.cpp": LICENCE + 'auto v = std::getenv("X");\n'},
+        "plain getenv of a program": {"tools/x.cpp": LICENCE + 'auto v = std::getenv("X");\n'},
     }
     for what, files in wrong.items():
         done = check_tree({**clean, **files})

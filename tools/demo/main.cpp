@@ -247,7 +247,7 @@ int main(int argc, char** argv) {
         return app.exit(error) == 0 ? 0 : kUsage;
     }
 
-    if (std::getenv("HG_LOG_LEVEL") == nullptr) {
+    if (secure_getenv("HG_LOG_LEVEL") == nullptr) {
         HG_Set_log_level("none");  // what goes wrong is said by whoever meets it, once
     }
     demo::catch_signals();

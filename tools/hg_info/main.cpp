@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
             return app.exit(error) == 0 ? 0 : 1;
         }
         options.protocol_given = protocol->count() > 0;
-        if (std::getenv("HG_LOG_LEVEL") == nullptr) {
+        if (secure_getenv("HG_LOG_LEVEL") == nullptr) {
             HG_Set_log_level("none");  // what goes wrong is said below, once
         }
         if (json) {

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# A set-user-ID program must not obey the environment of its caller. Arguments: program, module.
+set -euo pipefail
+program="$1" module="$2"
+
+if [ "$(id -u)" != 0 ] || ! command -v setpriv >/dev/null 2>&1; then
+    echo "skipped: needs root, and setpriv of util-linux"
+    exit 77
+fi
+folder="$(mktemp -d)"
+trap 'rm -rf "$folder"' EXIT
+chmod 755 "$folder"
+mkdir "$folder/modules"
+cp "$module" "$folder/modules/libna_plugin_intruder.so"
+cp "$program" "$folder/plain"
+cp "$program" "$folder/privileged"
+chmod 4755 "$folder/privileged"
+chmod -R a+rX "$folder"
+
+call() {
+    setpriv --reuid 65534 --regid 65534 --clear-groups env NA_PLUGIN_PATH="$folder/modules" FI_PROVIDER_PATH=/tmp \
+        UCX_MODULE_DIR=/tmp UNRELATED=1 HG_LOG_LEVEL=none "$@"
+}
+if ! call "$folder/plain" >"$folder/out" 2>&1; then
+    echo "skipped: another user cannot run programs of this build: $(head -n 1 "$folder/out")"
+    exit 77
+fi
+# The control: without privileges the module is loaded, and nothing is removed.
+grep -q '^intruder runs$' "$folder/out"
+grep -q '^FI_PROVIDER_PATH kept$' "$folder/out"
+
+call "$folder/privileged" >"$folder/out" 2>&1
+cat "$folder/out"
+if grep -q 'intruder runs' "$folder/out"; then
+    echo "the module of the caller was loaded"
+    exit 1
+fi
+grep -q '^class refused$' "$folder/out"
+grep -q '^FI_PROVIDER_PATH gone$' "$folder/out"
+grep -q '^UCX_MODULE_DIR gone$' "$folder/out"
+grep -q '^UNRELATED kept$' "$folder/out"
