@@ -6,6 +6,7 @@
 
 #include "bulk/pieces.hpp"
 #include "bulk/transfer.hpp"
+#include "na/util/immortal.hpp"
 
 namespace bulk {
 namespace {
@@ -28,9 +29,9 @@ struct Directory {
     std::uint64_t next = 1;
     std::vector<std::pair<std::uint32_t, Engine*>> engines;
 };
-Directory& directory() {
-    static auto& d = *new Directory;  // never destroyed: contexts may outlive static objects
-    return d;
+Directory& directory() noexcept {
+    static na::util::Immortal<Directory> d;  // contexts may outlive static objects
+    return d.get();
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "hg/context.hpp"
 #include "hg/wire.hpp"
 #include "na/util/config.hpp"
+#include "na/util/immortal.hpp"
 #include "na/util/log.hpp"
 #include "na/util/uri.hpp"
 
@@ -28,10 +29,9 @@ struct Classes {
     std::mutex mutex;
     std::vector<Class*> list;
 };
-Classes& classes() {
-    static Classes& c =
-        *new Classes;  // never destroyed: classes may be closed by static destructors
-    return c;
+Classes& classes() noexcept {
+    static na::util::Immortal<Classes> c;  // classes may be closed by static destructors
+    return c.get();
 }
 
 std::uint8_t flags_of(ChecksumLevel level) noexcept {
@@ -303,7 +303,7 @@ bool Class::has_context(std::uint8_t id) const {
     return contexts_[id] != nullptr;
 }
 
-Counters::Values Class::counters() const {
+Counters::Values Class::counters() const noexcept {
     const std::lock_guard guard(mutex_);
     Counters::Values sum = closed_;
     for (Context* context : contexts_) {
@@ -314,7 +314,7 @@ Counters::Values Class::counters() const {
     return sum;
 }
 
-void Class::log_counters() const {
+void Class::log_counters() const noexcept {
     const Counters::Values v = counters();
     NA_LOG_INFO(diag,
                 "{}+{}: requests {} sent {} received {} active, responses {} sent {} received, "
@@ -330,7 +330,7 @@ void Class::log_counters() const {
                 v.bundles_sent, v.bundled_received, v.bundles_received);
 }
 
-void Class::log_all_counters() {
+void Class::log_all_counters() noexcept {
     const std::lock_guard guard(classes().mutex);
     for (const Class* c : classes().list) {
         c->log_counters();

@@ -123,10 +123,10 @@ class Class {
     UserData user;  // the shells' business; released at close
 
     // Sum over all contexts, the closed ones included.
-    Counters::Values counters() const;
+    Counters::Values counters() const noexcept;
     // Level info, outlet diag.
-    void log_counters() const;
-    static void log_all_counters();
+    void log_counters() const noexcept;
+    static void log_all_counters() noexcept;
 
  private:
     friend class Address;

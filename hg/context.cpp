@@ -214,15 +214,11 @@ Status Context::unpost() noexcept {
     }
     na::util::Spell waits(kCloseStep);
     for (Pace pace;; pace.next()) {
-        try {
-            for (Handle* handle : handles_->all()) {
-                if (handle->stage() == Stage::posted) {
-                    handle->port_->na().cancel(*handle->kit_->recv);
-                }
+        handles_->for_each([](Handle& handle) {
+            if (handle.stage() == Stage::posted) {
+                handle.port_->na().cancel(*handle.kit_->recv);
             }
-        } catch (const std::bad_alloc&) {
-            return Status::nomem;
-        }
+        });
         poll();
         leave();
         if (net_->posted() == 0 && (sm_ == nullptr || sm_->posted() == 0)) {
@@ -239,15 +235,16 @@ Status Context::unpost() noexcept {
 // ---------------------------------------------------------------------------------------------------------
 
 // Whether operations of this context are still in the transport, or work is queued.
-bool Context::nothing_under_way() {
+bool Context::nothing_under_way() noexcept {
     if (!work_.empty() || bulk_->runnable()) {
         return false;
     }
-    const std::vector<Handle*> all = handles_->all();
-    return std::all_of(all.begin(), all.end(), [](const Handle* h) {
-        return h->kit_->send->idle() && h->kit_->recv->idle() &&
-               h->transfer_id_.load(std::memory_order_acquire) == 0;
+    bool idle = true;
+    handles_->for_each([&](const Handle& h) {
+        idle = idle && h.kit_->send->idle() && h.kit_->recv->idle() &&
+               h.transfer_id_.load(std::memory_order_acquire) == 0;
     });
+    return idle;
 }
 
 // Requests that are owed a response by a program that, as far as is known, sends none then. True:
@@ -264,11 +261,11 @@ Result<bool> Context::close(bool patient) {
     if (const Status s = unpost(); !ok(s)) {
         return Error{Status::busy, "the transport did not give the receives for requests back"};
     }
-    for (Handle* handle : handles_->all()) {
-        if (handle->stage() == Stage::in_flight || handle->stage() == Stage::straggler) {
-            handle->cancel();
+    handles_->for_each([](Handle& handle) {
+        if (handle.stage() == Stage::in_flight || handle.stage() == Stage::straggler) {
+            handle.cancel();
         }
-    }
+    });
     bulk_->cancel_all();
     // Responses get time to leave, and other threads to destroy their handles; what waits for a
     // peer longer than that is given up.
@@ -289,9 +286,7 @@ Result<bool> Context::close(bool patient) {
             if (last) {
                 break;
             }
-            for (Handle* handle : handles_->all()) {
-                handle->give_up();
-            }
+            handles_->for_each([](Handle& handle) { handle.give_up(); });
             last = !end_forgotten();
             limit = kLastTime;
             waits.end();
@@ -315,20 +310,20 @@ Result<bool> Context::close(bool patient) {
     return true;
 }
 
-void Context::end_all(Status code) {
-    for (Handle* handle : handles_->all()) {
+void Context::end_all(Status code) noexcept {
+    handles_->for_each([&](Handle& handle) {
         // Its program may give it back, and it may be another RPC's, at any time.
-        if (!handle->ref_if_held()) {
-            continue;
+        if (!handle.ref_if_held()) {
+            return;
         }
-        if (handle->stage() == Stage::in_flight) {
-            handle->cancel();
-        } else if (handle->stage() == Stage::received && handle->is_target() &&
-                   ok(handle->claim_response())) {
-            handle->end_with(code);
+        if (handle.stage() == Stage::in_flight) {
+            handle.cancel();
+        } else if (handle.stage() == Stage::received && handle.is_target() &&
+                   ok(handle.claim_response())) {
+            handle.end_with(code);
         }
-        handle->unref();
-    }
+        handle.unref();
+    });
     bulk_->cancel_all();
 }
 
@@ -396,7 +391,7 @@ bool Context::ready() noexcept {
     return !done_.empty() || !arm() || !done_.empty();
 }
 
-Counters::Values Context::counters() {
+Counters::Values Context::counters() noexcept {
     Counters::Values sum = loop_counters_.values();
     for (const Port* port : {net_.get(), sm_.get()}) {
         if (port != nullptr) {
@@ -409,11 +404,11 @@ Counters::Values Context::counters() {
             sum.add(values);
         }
     }
-    for (const Handle* handle : handles_->all()) {
-        const Stage stage = handle->stage();
+    handles_->for_each([&](const Handle& handle) {
+        const Stage stage = handle.stage();
         sum.requests_active +=
             stage == Stage::received || stage == Stage::answering || stage == Stage::answered;
-    }
+    });
     sum.requests_unanswered = unanswered_.load(std::memory_order_relaxed);
     sum.responses_given_up = given_up_.load(std::memory_order_relaxed);
     sum.overflow_refused = overflow_.refused();

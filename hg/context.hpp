@@ -56,7 +56,7 @@ class Context {
     // Cancels RPCs and transfers in flight, and answers, with `code`, every request that the
     // program has not answered yet: whoever is about to finds it answered. Any thread. Throws
     // std::bad_alloc.
-    void end_all(na::Status code);
+    void end_all(na::Status code) noexcept;
 
     Class& cls() const noexcept { return cls_; }
     std::uint8_t id() const noexcept { return id_; }
@@ -167,9 +167,9 @@ class Context {
         return waiter_.fd() < 0 ? na::Status::opnotsupported : waiter_.add(fd);
     }
 
-    Counters::Values counters();
+    Counters::Values counters() noexcept;
     // How many handles there are, in use or not: diagnostics.
-    std::size_t handles() { return handles_->all().size(); }
+    std::size_t handles() noexcept { return handles_->size(); }
     std::int32_t note_kept(const Port& port) noexcept { return handles_->note_kept(port); }
 
     Class::UserData user;  // the shell's business; released at destruction
@@ -216,7 +216,7 @@ class Context {
     na::Status trigger_together(unsigned max_count, unsigned& count);
     bool run_work() noexcept;
     bool arm() noexcept;
-    bool nothing_under_way();
+    bool nothing_under_way() noexcept;
     bool end_forgotten() noexcept;
 
     Port& port_for(const Address& address) const noexcept {

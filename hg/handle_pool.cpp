@@ -153,14 +153,14 @@ std::size_t HandlePool::used() noexcept {
         [](const Handle& h) { return h.refs() > 0 || h.stage() != Handle::Stage::free; }));
 }
 
-std::vector<Handle*> HandlePool::all() {
+std::size_t HandlePool::size() noexcept {
     const std::lock_guard guard(lock_);
-    std::vector<Handle*> handles;
-    handles.reserve(handles_.size());
-    for (Handle& h : handles_) {
-        handles.push_back(&h);
-    }
-    return handles;
+    return handles_.size();
+}
+
+Handle& HandlePool::nth(std::size_t index) noexcept {
+    const std::lock_guard guard(lock_);  // the table of the deque may be moved meanwhile
+    return handles_[index];
 }
 
 }  // namespace hg

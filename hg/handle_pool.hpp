@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <vector>
 
 #include "hg/class.hpp"
 #include "hg/handle.hpp"
@@ -42,12 +41,22 @@ class HandlePool {
     // Handles of this port whose request is answered, and that the program keeps all the same, are
     // noted as such until their end. Answers how many there are that were not yet.
     std::int32_t note_kept(const Port& port) noexcept;
-    // For control paths: all there are now.
-    std::vector<Handle*> all();
+    // For control paths: calls visit(Handle&) for each handle that exists when this begins, under
+    // no lock. Allocates nothing: closing must work without memory.
+    template <typename Visit>
+    void for_each(Visit visit) {
+        const std::size_t n = size();
+        for (std::size_t i = 0; i < n; ++i) {
+            visit(nth(i));
+        }
+    }
+    // How many exist. They are never fewer later.
+    std::size_t size() noexcept;
 
  private:
     Handle* make(Port& port);
     bool show(Handle& handle, const Class::HandleCreate& create, na::Status* refused);
+    Handle& nth(std::size_t index) noexcept;  // index < size()
     bool lock_here() noexcept;
     void put(Handle& handle) noexcept;
     struct Queue {  // first in, first out

@@ -52,7 +52,7 @@ bool Registry::contains(std::uint64_t id) noexcept {
     return find(id) != nullptr;
 }
 
-Status Registry::functions(std::uint64_t id, Registration::Functions& out) {
+Status Registry::functions(std::uint64_t id, Registration::Functions& out) noexcept {
     const std::lock_guard guard(mutex_);
     const Registration* r = find(id);
     if (r == nullptr) {
@@ -122,7 +122,7 @@ Result<std::uint64_t> Registry::store(std::uint64_t id, std::string_view name,
     return id;
 }
 
-Status Registry::remove(std::uint64_t id) {
+Status Registry::remove(std::uint64_t id) noexcept {
     {
         const std::lock_guard guard(mutex_);
         Registration* gone = find(id);
@@ -140,15 +140,11 @@ Status Registry::remove(std::uint64_t id) {
         retire(*gone);
     }
     NA_LOG_DEBUG(rpc, "deregistered {:#x}", id);
-    try {
-        sweep();
-    } catch (const std::bad_alloc&) {
-        // With the next change, then.
-    }
+    sweep();
     return Status::success;
 }
 
-Status Registry::set_one_way(std::uint64_t id, bool one_way) {
+Status Registry::set_one_way(std::uint64_t id, bool one_way) noexcept {
     const std::lock_guard guard(mutex_);
     Registration* r = find(id);
     if (r == nullptr) {
@@ -158,7 +154,7 @@ Status Registry::set_one_way(std::uint64_t id, bool one_way) {
     return Status::success;
 }
 
-Status Registry::one_way(std::uint64_t id, bool& out) {
+Status Registry::one_way(std::uint64_t id, bool& out) noexcept {
     const std::lock_guard guard(mutex_);
     const Registration* r = find(id);
     if (r == nullptr) {
@@ -168,7 +164,7 @@ Status Registry::one_way(std::uint64_t id, bool& out) {
     return Status::success;
 }
 
-Status Registry::set_data(std::uint64_t id, void* data, void (*give_back)(void*)) {
+Status Registry::set_data(std::uint64_t id, void* data, void (*give_back)(void*)) noexcept {
     const std::lock_guard guard(mutex_);
     Registration* r = find(id);
     if (r == nullptr) {
@@ -179,7 +175,7 @@ Status Registry::set_data(std::uint64_t id, void* data, void (*give_back)(void*)
     return Status::success;
 }
 
-void* Registry::data(std::uint64_t id) {
+void* Registry::data(std::uint64_t id) noexcept {
     const std::lock_guard guard(mutex_);
     const Registration* r = find(id);
     return r == nullptr ? nullptr : r->data_;
@@ -249,28 +245,34 @@ void Registry::grow() {
     table_.store(tables_.back().get(), std::memory_order_release);
 }
 
-void Registry::retire(Registration& registration) {
+void Registry::retire(Registration& registration) noexcept {
     registration.live_.store(false, std::memory_order_seq_cst);
     if (fenced_) {
         na::util::process_fence();
     }
-    retired_.push_back(&registration);
+    retired_.push_back(&registration);  // fresh() has made room
 }
 
-// Releases the data of all that nobody uses any more.
-void Registry::sweep() {
-    std::vector<Registration*> candidates;
-    {
-        const std::lock_guard guard(mutex_);
-        std::copy_if(retired_.begin(), retired_.end(), std::back_inserter(candidates),
-                     [](const Registration* r) { return r->release_ != nullptr; });
-    }
-    for (Registration* r : candidates) {
-        release_if_unused(*r);
+// Releases the data of all that nobody uses any more. One at a time, because the program's function
+// runs under no lock and may change the registry: each round takes the data of one.
+void Registry::sweep() noexcept {
+    for (;;) {
+        Registration* due = nullptr;
+        {
+            const std::lock_guard guard(mutex_);
+            const auto it = std::find_if(
+                retired_.begin(), retired_.end(),
+                [](const Registration* r) { return r->release_ != nullptr && uses(*r) == 0; });
+            if (it == retired_.end()) {
+                return;
+            }
+            due = *it;
+        }
+        release_if_unused(*due);
     }
 }
 
-void Registry::release_if_unused(Registration& registration) {
+void Registry::release_if_unused(Registration& registration) noexcept {
     void* data = nullptr;
     void (*give_back)(void*) = nullptr;
     {

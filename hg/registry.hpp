@@ -92,7 +92,7 @@ class Registry {
     // Registers or replaces. exist: the id belongs to another name; invalid_arg: id 0.
     na::Result<std::uint64_t> add(std::string_view name, const Registration::Functions& functions);
     na::Result<std::uint64_t> add(std::uint64_t id, const Registration::Functions& functions);
-    na::Status remove(std::uint64_t id);
+    na::Status remove(std::uint64_t id) noexcept;
 
     // The registration with one more use, counted in `shard` (any number: the context's id); null:
     // unknown.
@@ -125,11 +125,11 @@ class Registry {
 
     // Control path; all answer noentry where the id is unknown.
     bool contains(std::uint64_t id) noexcept;
-    na::Status functions(std::uint64_t id, Registration::Functions& out);
-    na::Status set_one_way(std::uint64_t id, bool one_way);
-    na::Status one_way(std::uint64_t id, bool& out);
-    na::Status set_data(std::uint64_t id, void* data, void (*release)(void*));
-    void* data(std::uint64_t id);
+    na::Status functions(std::uint64_t id, Registration::Functions& out) noexcept;
+    na::Status set_one_way(std::uint64_t id, bool one_way) noexcept;
+    na::Status one_way(std::uint64_t id, bool& out) noexcept;
+    na::Status set_data(std::uint64_t id, void* data, void (*release)(void*)) noexcept;
+    void* data(std::uint64_t id) noexcept;
 
  private:
     // Sequentially consistent against retire(): either who takes a use sees that it was retired, or
@@ -207,9 +207,9 @@ class Registry {
     void put(Registration& registration);
     void grow();
     bool insert(Table& table, Registration& registration) noexcept;  // true: it took a new slot
-    void retire(Registration& registration);
-    void sweep();
-    void release_if_unused(Registration& registration);
+    void retire(Registration& registration) noexcept;
+    void sweep() noexcept;
+    void release_if_unused(Registration& registration) noexcept;
     static std::int64_t uses(const Registration& registration) noexcept;
     na::Result<std::uint64_t> store(std::uint64_t id, std::string_view name,
                                     const Registration::Functions& functions);

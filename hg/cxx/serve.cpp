@@ -39,13 +39,13 @@ bool read_header(RequestState& request) noexcept {
 }
 
 // An error says that it is none: the caller gets one all the same.
-Status status_of(const Error& error) noexcept {
-    return ok(error.status) ? Status::other_error : error.status;
+Status failure_of(Status status) noexcept {
+    return ok(status) ? Status::other_error : status;
 }
 
 // Ends a request that no handler begins with.
-void turn_away(const RequestState& request, const Error& error) noexcept {
-    request.respond_error(error);
+void turn_away(const RequestState& request, Status status, std::string_view why) noexcept {
+    request.respond_error(status, why);
     if (request.counters != nullptr) {
         request.counters->requests.end(request.begun);
     }
@@ -125,7 +125,7 @@ Status EngineCore::invoke(Handle& handle, Registration::Opaque user) {
     EngineCore& engine = *served.engine;
     RequestState request{.engine = &engine, .handle = &handle, .rpc = &served.rpc, .arguments = {}};
     if (!read_header(request)) [[unlikely]] {
-        turn_away(request, {Status::protocol_error, "a malformed request"});
+        turn_away(request, Status::protocol_error, "a malformed request");
         return Status::success;
     }
     if (RpcTable* table = engine.counters(); table != nullptr) [[unlikely]] {
@@ -138,7 +138,7 @@ Status EngineCore::invoke(Handle& handle, Registration::Opaque user) {
         }
     }
     if (!engine.enter(engine.handlers)) [[unlikely]] {
-        turn_away(request, {Status::canceled, "the target is shut down"});
+        turn_away(request, Status::canceled, "the target is shut down");
         return Status::success;
     }
     const std::uint32_t limit = engine.options_.handlers;
@@ -150,7 +150,7 @@ Status EngineCore::invoke(Handle& handle, Registration::Opaque user) {
             engine.queue_.push_back({request, &served});
         } catch (const std::bad_alloc&) {
             engine.leave(engine.waiting);
-            turn_away(request, {Status::nomem, "out of memory"});
+            turn_away(request, Status::nomem, "out of memory");
         }
         engine.handler_ended();  // it is none; it begins if the others have ended meanwhile
         return Status::success;
@@ -163,7 +163,7 @@ void EngineCore::start(RequestState& request, Served& served) noexcept {
     ref();
     if (request.deadline <= Clock::time_point::max() - Clock::duration(1) &&
         Clock::now() >= request.deadline) [[unlikely]] {
-        request.respond_error({Status::timeout, "the deadline passed before the handler began"});
+        request.respond_error(Status::timeout, "the deadline passed before the handler began");
         request.finish();
         return;
     }
@@ -219,7 +219,7 @@ void EngineCore::begin_waiting() noexcept {
         }
         leave(waiting);
         if (stopping_.stop_requested()) {
-            turn_away(next.request, {Status::canceled, "the target is shut down"});
+            turn_away(next.request, Status::canceled, "the target is shut down");
             leave(handlers);
             continue;
         }
@@ -255,11 +255,15 @@ void RequestState::unprepare(Message& message) const noexcept {
 }
 
 void RequestState::respond_error(const Error& error) const noexcept {
+    respond_error(error.status, error.message);
+}
+
+void RequestState::respond_error(Status code, std::string_view text) const noexcept {
     if (counters != nullptr) [[unlikely]] {
         counters->requests.fail();
     }
     if (rpc->one_way) {
-        NA_LOG_WARNING(rpc, "one-way RPC \"{}\" failed: {}", rpc->name, error.message);
+        NA_LOG_WARNING(rpc, "one-way RPC \"{}\" failed: {}", rpc->name, text);
         return;
     }
     Message message;
@@ -272,8 +276,8 @@ void RequestState::respond_error(const Error& error) const noexcept {
     try {
         written = message.write(
             [&](Writer& w) {
-                w.scalar(static_cast<std::uint8_t>(status_of(error)));
-                w(std::string_view(error.message).substr(0, kLongestText));
+                w.scalar(static_cast<std::uint8_t>(failure_of(code)));
+                w(text.substr(0, kLongestText));
             },
             status, what);
     } catch (...) {
@@ -282,7 +286,7 @@ void RequestState::respond_error(const Error& error) const noexcept {
     if (written) {
         respond(message);
     } else {
-        (void)handle->respond_error(status_of(error), {});
+        (void)handle->respond_error(failure_of(code), {});
     }
 }
 

@@ -197,7 +197,7 @@ na_class_t* NA_Initialize_opt(const char* info_string, bool listen,
 }
 
 na_class_t* NA_Initialize_opt2(const char* info_string, bool listen, unsigned int version,
-                               const struct na_init_info* na_init_info) {
+                               const struct na_init_info* na_init_info) try {
     if (info_string == nullptr) {
         NA_LOG_ERROR(cls, "info_string is NULL: give [class+]protocol[://host], as in na+sm");
         return nullptr;
@@ -215,6 +215,9 @@ na_class_t* NA_Initialize_opt2(const char* info_string, bool listen, unsigned in
         return open(info_string, listen, init_info(old));
     }
     return open(info_string, listen, init_info(*na_init_info));
+} catch (const std::bad_alloc&) {
+    NA_LOG_ERROR(cls, "out of memory");
+    return nullptr;
 }
 
 na_return_t NA_Finalize(na_class_t* na_class) {
@@ -225,8 +228,12 @@ na_return_t NA_Finalize(na_class_t* na_class) {
     if (cls->inherited()) {
         return NA_SUCCESS;
     }
-    if (const auto can = cls->closable(); !can) {
-        return failed<log::Outlet::cls>(can.error());
+    try {
+        if (const auto can = cls->closable(); !can) {
+            return failed<log::Outlet::cls>(can.error());
+        }
+    } catch (const std::bad_alloc&) {
+        return NA_NOMEM;  // for the text of the refusal
     }
     delete cls;
     return NA_SUCCESS;

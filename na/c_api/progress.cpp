@@ -113,8 +113,12 @@ na_return_t NA_Context_destroy(na_class_t* na_class, na_context_t* context) {
     if (core(na_class)->inherited()) {
         return NA_SUCCESS;
     }
-    if (const auto can = core(context)->closable(); !can) {
-        return failed<log::Outlet::ctx>(can.error());
+    try {
+        if (const auto can = core(context)->closable(); !can) {
+            return failed<log::Outlet::ctx>(can.error());
+        }
+    } catch (const std::bad_alloc&) {
+        return NA_NOMEM;  // for the text of the refusal
     }
     delete core(context);
     return NA_SUCCESS;

@@ -135,7 +135,7 @@ void Context::unawait(Operation& op) noexcept {
     }
 }
 
-plugin::Peer* Context::source(std::span<const std::byte> identity) {
+plugin::Peer* Context::source(std::span<const std::byte> identity) try {
     AddressRef address =
         cls_.addresses().find({reinterpret_cast<const char*>(identity.data()), identity.size()});
     if (!address) {
@@ -153,6 +153,9 @@ plugin::Peer* Context::source(std::span<const std::byte> identity) {
     }
     address->ref_in(id_);
     return &address->peer();
+} catch (const std::bad_alloc&) {
+    dropped("a peer that there is no memory to know");
+    return nullptr;
 }
 
 void Context::release(plugin::Peer& peer) {

@@ -15,6 +15,7 @@
 #include "na/plugin_table.hpp"
 #include "na/util/bytes.hpp"
 #include "na/util/config.hpp"
+#include "na/util/immortal.hpp"
 #include "na/util/log.hpp"
 #include "na/util/uri.hpp"
 
@@ -33,9 +34,9 @@ struct Classes {
     std::mutex mutex;
     std::vector<Class*> list;
 };
-Classes& classes() {
-    static Classes& c = *new Classes;
-    return c;
+Classes& classes() noexcept {
+    static util::Immortal<Classes> c;  // classes may be closed by static destructors
+    return c.get();
 }
 
 void* allocate_pages(std::size_t bytes) noexcept {
@@ -280,7 +281,12 @@ void* Class::allocate_memory(std::size_t bytes) {
         if (memory == nullptr) {
             throw std::bad_alloc();
         }
-        plain_.insert(memory);
+        try {
+            plain_.insert(memory);
+        } catch (...) {
+            std::free(memory);
+            throw;
+        }
     }
     return memory;
 }
@@ -332,9 +338,13 @@ void Class::dump_counters() noexcept {
             if (context == nullptr) {
                 continue;
             }
-            for (const plugin::Stat& s : context->stats()) {
-                NA_LOG_INFO(diag, "{}+{} context {}: {} = {}", cls->class_name(), cls->protocol(),
-                            context->id(), s.name, s.value);
+            try {
+                for (const plugin::Stat& s : context->stats()) {
+                    NA_LOG_INFO(diag, "{}+{} context {}: {} = {}", cls->class_name(),
+                                cls->protocol(), context->id(), s.name, s.value);
+                }
+            } catch (const std::bad_alloc&) {
+                NA_LOG_WARNING(diag, "out of memory for the counters of context {}", context->id());
             }
         }
     }

@@ -178,20 +178,21 @@ Context::~Context() {
         state_.leave();
         return;
     }
-    std::string why;
+    const auto say = [this](std::string_view why) noexcept {
+        NA_LOG_ERROR(ctx, "context {} of {}+{} was destroyed, and stays open: {}", state_->id,
+                     state_->domain->cls->class_name(), state_->domain->cls->protocol(), why);
+    };
     try {
         const auto closed = close(kCloseLimit);
         if (closed) {
             return;
         }
-        why = closed.error().text();
+        say(closed.error().text());
     } catch (const std::exception& e) {
-        why = e.what();
+        say(e.what());
     } catch (...) {
-        why = "a callback threw";
+        say("a callback threw");
     }
-    NA_LOG_ERROR(ctx, "context {} of {}+{} was destroyed, and stays open: {}", state_->id,
-                 state_->domain->cls->class_name(), state_->domain->cls->protocol(), why);
     state_.leave();
 }
 

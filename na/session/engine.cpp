@@ -75,7 +75,7 @@ void Engine::say_goodbye() noexcept {
 void Engine::release_peers() noexcept {
     for (auto& [key, link] : links_) {
         if (link->peer != nullptr) {
-            link->peer->links(id_).set(link->target, nullptr);
+            link->peer->links(id_).clear(link->target);
             if (link->holds_source) {
                 sink_.release(*link->peer);
             }

@@ -121,7 +121,7 @@ void Engine::drop(plugin::Peer& dropped) {
         if (link == nullptr) {
             continue;
         }
-        links.set(static_cast<std::uint8_t>(i), nullptr);
+        links.clear(static_cast<std::uint8_t>(i));
         link->peer = nullptr;
         link->wants = false;
         if (link->state != Link::State::up) {

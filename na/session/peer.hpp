@@ -39,6 +39,13 @@ class Peer final : public plugin::Peer {
             }
             others[target - 1U] = link;
         }
+        void clear(std::uint8_t target) noexcept {
+            if (target == 0) {
+                first = nullptr;
+            } else if (target <= others.size()) {
+                others[target - 1U] = nullptr;
+            }
+        }
         Link* first = nullptr;      // to context 0
         std::vector<Link*> others;  // to context i + 1
     };

@@ -63,9 +63,12 @@ std::string value(const Variable& variable) {
     return v != nullptr && *v != '\0' ? v : variable.fallback;
 }
 
-std::uint64_t number(const Variable& variable) {
-    const std::string text = value(variable);
-    if (const auto n = parse(text.c_str())) {
+std::uint64_t number(const Variable& variable) noexcept {
+    const char* text = std::getenv(variable.name);
+    if (text == nullptr || *text == '\0') {
+        text = variable.fallback;
+    }
+    if (const auto n = parse(text)) {
         return *n;
     }
     NA_LOG_WARNING(cls, "{}=\"{}\" is not a number: using {}", variable.name, text,

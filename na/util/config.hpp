@@ -81,7 +81,7 @@ std::string value(const Variable& variable);
 // Whether the environment sets it.
 bool is_set(const Variable& variable);
 // As a number; malformed values fall back, with a warning.
-std::uint64_t number(const Variable& variable);
+std::uint64_t number(const Variable& variable) noexcept;
 
 // Whether this process has more rights than the process that started it (AT_SECURE).
 bool privileged() noexcept;

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "na/util/config.hpp"
+#include "na/util/immortal.hpp"
 #include "na/util/program_log.hpp"
 
 namespace na::log {
@@ -88,12 +89,20 @@ struct State {
     std::mutex mutex;                                                  // a message is written whole
     std::atomic<Observer> observer{nullptr};
 
-    State() {
-        if (const LevelName* l = find_level(config::value(config::kLogLevel)); l != nullptr) {
-            level = l->level;
+    State() noexcept {
+        try {
+            if (const LevelName* l = find_level(config::value(config::kLogLevel)); l != nullptr) {
+                level = l->level;
+            }
+        } catch (const std::bad_alloc&) {
+            // The default, then.
         }
         std::uint32_t mask = kAll;
-        list = config::value(config::kLogSubsys);
+        try {
+            list = config::value(config::kLogSubsys);
+        } catch (const std::bad_alloc&) {
+            // As if the variable were not set: logging must not fail.
+        }
         if (!list.empty()) {
             parse_outlets(list, mask);
         }
@@ -102,9 +111,9 @@ struct State {
 };
 
 State& state() noexcept {
-    // Never destroyed: logging works in static destructors of the user's program too.
-    static State& s = *new State;
-    return s;
+    // Logging works in static destructors of the user's program too.
+    static util::Immortal<State> s;
+    return s.get();
 }
 
 std::string& kept() noexcept {
@@ -140,6 +149,10 @@ void write(Outlet outlet, Level level, const char* file, int line, const char* f
         return;
     }
     write_named(kOutlets[static_cast<std::size_t>(outlet)], level, file, line, function, text);
+}
+
+void lost(Outlet outlet, Level level, const char* file, int line, const char* function) noexcept {
+    write(outlet, level, file, line, function, "(out of memory while formatting a message)");
 }
 
 void write_named(std::string_view outlet, Level level, const char* file, int line,

@@ -53,14 +53,18 @@ void set_printer(Printer printer) noexcept;                           // null: f
 bool set_stream(std::string_view level, std::FILE* stream) noexcept;  // null: the default one
 std::string_view level_name(Level level) noexcept;
 
-// The same, formatted; out of memory costs the message, never more.
+// In place of a message whose text could not be made.
+[[gnu::cold]] void lost(Outlet outlet, Level level, const char* file, int line,
+                        const char* function) noexcept;
+
+// As write(), formatted; out of memory costs the message, never more.
 template <typename... Args>
 void format(Outlet outlet, Level level, const char* file, int line, const char* function,
             fmt::format_string<Args...> text, Args&&... args) noexcept {
     try {
         write(outlet, level, file, line, function, fmt::format(text, std::forward<Args>(args)...));
     } catch (...) {
-        write(outlet, level, file, line, function, "(out of memory while formatting a message)");
+        lost(outlet, level, file, line, function);
     }
 }
 
@@ -70,12 +74,17 @@ void set_last_error(std::string_view text) noexcept;
 
 }  // namespace na::log
 
-// The arguments are evaluated only where the message goes somewhere.
-#define NA_LOG_AT(outlet, level, ...)                                                        \
-    do {                                                                                     \
-        if ((level) <= ::na::log::Level::error || ::na::log::enabled((outlet), (level))) {   \
-            ::na::log::format((outlet), (level), __FILE__, __LINE__, __func__, __VA_ARGS__); \
-        }                                                                                    \
+// The arguments are evaluated only where the message goes somewhere. An argument that throws, for
+// want of memory, costs the message: destructors and noexcept functions log too.
+#define NA_LOG_AT(outlet, level, ...)                                                            \
+    do {                                                                                         \
+        if ((level) <= ::na::log::Level::error || ::na::log::enabled((outlet), (level))) {       \
+            try {                                                                                \
+                ::na::log::format((outlet), (level), __FILE__, __LINE__, __func__, __VA_ARGS__); \
+            } catch (...) {                                                                      \
+                ::na::log::lost((outlet), (level), __FILE__, __LINE__, __func__);                \
+            }                                                                                    \
+        }                                                                                        \
     } while (0)
 #define NA_LOG_ERROR(outlet, ...) \
     NA_LOG_AT(::na::log::Outlet::outlet, ::na::log::Level::error, __VA_ARGS__)

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <iterator>
 #include <thread>
 #include <utility>
 
 #include <poll.h>
 
-#include <fmt/format.h>
 #include <rdma/fi_cm.h>
 
 #include "na/util/log.hpp"
@@ -325,10 +325,8 @@ bool Context::read_error() noexcept {
         return true;
     }
     char both[256];
-    const auto end = fmt::format_to_n(both, sizeof both - 1, "{} ({})", fi_strerror(error.err),
-                                      words == nullptr ? "" : words)
-                         .out;
-    *end = '\0';
+    std::snprintf(both, sizeof both, "%s (%s)", fi_strerror(error.err),
+                  words == nullptr ? "" : words);
     done(static_cast<Request&>(*token), error.err, both);
     return true;
 }

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "na/util/immortal.hpp"
+
 namespace na::ofi {
 namespace {
 
@@ -12,9 +14,9 @@ struct Table {
     std::unordered_map<std::string, std::shared_ptr<Neighbour>> open;
 };
 
-Table& table() {
-    static Table& t = *new Table;  // never destroyed: endpoints may close while the process ends
-    return t;
+Table& table() noexcept {
+    static util::Immortal<Table> t;  // endpoints may close while the process ends
+    return t.get();
 }
 
 }  // namespace
@@ -31,7 +33,7 @@ std::shared_ptr<Neighbour> find_neighbour(const std::string& name) {
     return it == table().open.end() ? nullptr : it->second;
 }
 
-void close_neighbour(const std::string& name, Neighbour& neighbour) {
+void close_neighbour(const std::string& name, Neighbour& neighbour) noexcept {
     {
         const std::lock_guard guard(table().mutex);
         const auto it = table().open.find(name);

@@ -53,6 +53,6 @@ std::shared_ptr<Neighbour> open_neighbour(const std::string& name);
 // Null: no such endpoint in this process.
 std::shared_ptr<Neighbour> find_neighbour(const std::string& name);
 // Before the provider's endpoint is closed; waits for posts under way.
-void close_neighbour(const std::string& name, Neighbour& neighbour);
+void close_neighbour(const std::string& name, Neighbour& neighbour) noexcept;
 
 }  // namespace na::ofi

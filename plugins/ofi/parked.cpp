@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "na/util/immortal.hpp"
+
 namespace na::ofi {
 namespace {
 
@@ -27,9 +29,9 @@ struct Table {
     std::list<Parked> parked;
 };
 
-Table& table() {
-    static Table& t = *new Table;  // never destroyed: endpoints may close while the process ends
-    return t;
+Table& table() noexcept {
+    static util::Immortal<Table> t;  // endpoints may close while the process ends
+    return t.get();
 }
 
 template <typename Which>

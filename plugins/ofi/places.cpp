@@ -195,7 +195,7 @@ void Context::look_at_retired() noexcept {
                     r.met = false;  // too late to give its place up
                 }
             } else {
-                const SegmentOwner owner = segment_owner(r.bytes.c_str());
+                const SegmentOwner owner = segment_owner(std::string_view(r.bytes.c_str()));
                 gone = owner.state != SegmentOwner::State::unknown &&
                        (owner.state != SegmentOwner::State::alive || owner.file != r.segment);
             }

@@ -363,8 +363,9 @@ SegmentKeeper::~SegmentKeeper() {
     }
 }
 
-SegmentOwner segment_owner(const std::string& name) noexcept {
+SegmentOwner segment_owner(std::string_view of) noexcept {
     try {
+        const std::string name(of);
         if (is_ours(name)) {
             return {.state = SegmentOwner::State::alive};
         }

@@ -89,7 +89,7 @@ struct SegmentOwner {
     ino_t file = 0;  // alive, dead: which segment; another one after a restart under the same name
     pid_t process = 0;  // alive: the owner; 0: this process, or in another pid namespace
 };
-SegmentOwner segment_owner(const std::string& name) noexcept;
+SegmentOwner segment_owner(std::string_view name) noexcept;
 
 // Removes the segment `name`, unless somebody holds it, or it is none; waits for a second at most.
 void remove_segment(const std::string& name) noexcept;

@@ -18,6 +18,7 @@
 #include <sys/sysmacros.h>
 
 #include "na/util/fd.hpp"
+#include "na/util/immortal.hpp"
 
 namespace na::ofi {
 namespace {
@@ -48,9 +49,9 @@ struct Table {
     }
 };
 
-Table& table() {
-    static Table& t = *new Table;  // never destroyed: endpoints may close while the process ends
-    return t;
+Table& table() noexcept {
+    static util::Immortal<Table> t;  // endpoints may close while the process ends
+    return t.get();
 }
 
 // The mapping of a file that is mapped once.

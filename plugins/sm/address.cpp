@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -15,12 +16,16 @@ namespace {
 
 // Different layouts do not meet. The trailing part keeps names of contexts apart: names have no
 // '/'.
-SocketName make(std::string_view name, std::string_view part) {
-    const std::string text = fmt::format("cinnabar/sm/{}/{}/{}", kLayoutVersion, name, part);
+SocketName make(std::string_view name, const char* part) noexcept {
     SocketName made;
     made.address.sun_family = AF_UNIX;
-    const std::size_t n = std::min(text.size(), sizeof made.address.sun_path - 1);
-    std::memcpy(made.address.sun_path + 1, text.data(), n);
+    char text[sizeof made.address.sun_path + 1];
+    const int wanted =
+        std::snprintf(text, sizeof text, "cinnabar/sm/%u/%.*s/%s", unsigned{kLayoutVersion},
+                      static_cast<int>(std::min(name.size(), sizeof text)), name.data(), part);
+    const std::size_t n =
+        std::min(static_cast<std::size_t>(std::max(wanted, 0)), sizeof made.address.sun_path - 1);
+    std::memcpy(made.address.sun_path + 1, text, n);
     made.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + n);
     return made;
 }
@@ -82,11 +87,13 @@ Result<std::string> parse_uri(std::string_view uri) {
     return check_name(uri.substr(kScheme.size()));
 }
 
-SocketName socket_name(std::string_view name, std::uint8_t context) {
-    return make(name, fmt::format("{}", context));
+SocketName socket_name(std::string_view name, std::uint8_t context) noexcept {
+    char part[4] = "";
+    std::to_chars(part, part + sizeof part - 1, context);
+    return make(name, part);
 }
 
-SocketName reservation_name(std::string_view name) {
+SocketName reservation_name(std::string_view name) noexcept {
     return make(name, "-");
 }
 

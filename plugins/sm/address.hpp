@@ -34,8 +34,8 @@ struct SocketName {
 };
 
 // The abstract socket on which a context of the endpoint is met.
-SocketName socket_name(std::string_view name, std::uint8_t context);
+SocketName socket_name(std::string_view name, std::uint8_t context) noexcept;
 // The one that is only bound, as long as the endpoint exists: it makes the name unique.
-SocketName reservation_name(std::string_view name);
+SocketName reservation_name(std::string_view name) noexcept;
 
 }  // namespace na::sm

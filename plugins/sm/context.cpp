@@ -92,7 +92,7 @@ void Context::close_connection(Connection& c) noexcept {
         Link& link = peer->link(id_);
         std::erase(link.all, &c);
         if (link.to(c.remote_context) == &c) {
-            link.set(c.remote_context, nullptr);
+            link.replace(c.remote_context, nullptr);
         }
         if (c.holds_source) {
             sink_.release(*peer);

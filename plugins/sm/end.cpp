@@ -96,13 +96,13 @@ void Context::bury(Connection& c) noexcept {
     std::erase(link.all, &c);
     const bool sends = link.to(c.remote_context) == &c;
     if (sends) {
-        link.set(c.remote_context, nullptr);
+        link.replace(c.remote_context, nullptr);
     }
     if (!c.silent) {
         mourn(*peer, c);
     }
     if (sends) {
-        link.set(c.remote_context, link.open(c.remote_context));
+        link.replace(c.remote_context, link.open(c.remote_context));
     }
     if (c.holds_source) {
         sink_.release(*peer);

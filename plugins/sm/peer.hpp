@@ -37,6 +37,15 @@ struct alignas(64) Link {
         others[target - 1U] = connection;
     }
 
+    // In place of one that was set, or none: allocates nothing.
+    void replace(std::uint8_t target, Connection* connection) noexcept {
+        if (target == 0) {
+            first = connection;
+        } else if (target <= others.size()) {
+            others[target - 1U] = connection;
+        }
+    }
+
     // An open connection to a context of the peer, or to any.
     Connection* open(std::optional<std::uint8_t> context) const noexcept;
 

@@ -39,7 +39,7 @@ Result<UniqueFd> bind_socket(const SocketName& name, int backlog) {
     return socket;
 }
 
-ConnectResult connect_socket(const SocketName& name) {
+ConnectResult connect_socket(const SocketName& name) noexcept {
     ConnectResult result;
     result.socket.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!result.socket) {

@@ -110,7 +110,7 @@ struct ConnectResult {
     int error = 0;
 };
 // refused: nobody listens there; busy: its backlog is full.
-ConnectResult connect_socket(const SocketName& name);
+ConnectResult connect_socket(const SocketName& name) noexcept;
 
 // Of the process at the other end, as the kernel knows it; zeros if it does not.
 Credentials credentials_of(int socket) noexcept;

@@ -63,7 +63,7 @@ Result<SharedMemory> make_shared_memory(std::size_t bytes, bool owner_writes) {
     return made;
 }
 
-Result<Mapping> map_peer_memory(int fd, std::size_t bytes, bool writable) {
+Result<Mapping> map_peer_memory(int fd, std::size_t bytes, bool writable) noexcept try {
     struct stat file {};
     struct statfs system {};
     if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || fstatfs(fd, &system) != 0 ||
@@ -83,6 +83,8 @@ Result<Mapping> map_peer_memory(int fd, std::size_t bytes, bool writable) {
         return os_error(errno, "cannot map the peer's memory");
     }
     return Mapping(base, bytes);
+} catch (const std::bad_alloc&) {  // for the text of an error
+    return Error{Status::nomem, {}};
 }
 
 Result<UniqueFd> reopen_read_only(int fd) {

@@ -53,7 +53,7 @@ Result<SharedMemory> make_shared_memory(std::size_t bytes, bool owner_writes);
 
 // Maps a descriptor that came from a peer, after making sure that it is memory of exactly `bytes`
 // which nobody can shrink below us (that would be a SIGBUS).
-Result<Mapping> map_peer_memory(int fd, std::size_t bytes, bool writable);
+Result<Mapping> map_peer_memory(int fd, std::size_t bytes, bool writable) noexcept;
 
 // The same file for reading only, whatever the mode of `fd`.
 Result<UniqueFd> reopen_read_only(int fd);

@@ -254,6 +254,7 @@ struct RequestState {
     void unprepare(Message& message) const noexcept;
     // Both at once, with an error; the log has what one-way handlers fail with.
     void respond_error(const Error& error) const noexcept;
+    void respond_error(Status code, std::string_view text) const noexcept;
     // The handler has ended.
     void finish() noexcept;
 };

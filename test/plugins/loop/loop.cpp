@@ -301,12 +301,14 @@ class Context final : public plugin::Context {
 
  private:
     bool deliver(Lane lane, const std::string& source, Message& m) {
-        if (plugin::Peer* peer = sink_.source(std::as_bytes(std::span(source)))) {
-            const bool taken = sink_.deliver(lane, *peer, m.tag, m.bytes);
-            sink_.release(*peer);
-            if (!taken) {
-                return false;
-            }
+        plugin::Peer* const peer = sink_.source(std::as_bytes(std::span(source)));
+        if (peer == nullptr) {
+            return false;  // there is no room to know the sender now: the message waits
+        }
+        const bool taken = sink_.deliver(lane, *peer, m.tag, m.bytes);
+        sink_.release(*peer);
+        if (!taken) {
+            return false;
         }
         if (m.sender != nullptr) {
             const std::lock_guard guard(m.sender->mutex);
@@ -489,12 +491,13 @@ class Plugin final : public plugin::Plugin {
                                                           spec.host.size(), kMaxName)};
         }
         World& w = world();
+        std::unique_ptr<Domain> domain;  // its destructor takes the lock: it goes after the guard
         const std::lock_guard guard(w.mutex);
         const std::string address = spec.host.empty() ? fmt::format("{}", w.next++) : spec.host;
         if (w.domains.contains(address)) {
             return Error{Status::addrinuse, fmt::format("\"{}\" is in use", address)};
         }
-        auto domain = std::make_unique<Domain>(address, spec.info);
+        domain = std::make_unique<Domain>(address, spec.info);
         w.domains[address] = domain.get();
         return std::unique_ptr<plugin::Domain>(std::move(domain));
     }
