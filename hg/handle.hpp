@@ -86,14 +86,29 @@ class Handle : private Completion {
             if ((before & kUserRefs) == 0) [[unlikely]] {
                 return false;
             }
-            if ((before & kUserRefs) == kUserRef && (before & kAnswerRef) != 0) [[unlikely]] {
-                return unref_owed(kUserRef);  // not answered, at least until just now
+            if ((before & kUserRefs) == kUserRef && (before & (kAnswerRef | kGots)) != 0)
+                [[unlikely]] {
+                return unref_last_of_program(kUserRef);
             }
         } while (!swap_refs(before, before - kUserRef));
         if (before == kUserRef) {
             last_unref();
         }
         return true;
+    }
+    // Each structure that the program got holds a reference. A release that no get belongs to must
+    // not drop a reference of the program: has_got() tells beforehand.
+    void ref_got() noexcept { add_refs(kUserRef + kGot); }
+    bool has_got() const noexcept { return (refs_.load(std::memory_order_relaxed) & kGots) != 0; }
+    // Requires: has_got().
+    void unref_got() noexcept {
+        std::uint64_t before = refs_.load(std::memory_order_relaxed);
+        do {
+            if ((before & kUserRefs) == kUserRef) [[unlikely]] {
+                (void)unref_last_of_program(kUserRef + kGot);
+                return;
+            }
+        } while (!swap_refs(before, before - (kUserRef + kGot)));
     }
     // The same, but a target that will not answer may give one more than it has: that of the
     // answer.
@@ -105,7 +120,8 @@ class Handle : private Completion {
     // what they take for the last one may still have to respond.
     std::int32_t refs() const noexcept {
         const std::uint64_t n = refs_.load(std::memory_order_relaxed);
-        return static_cast<std::int32_t>((n & kUserRefs) + ((n & ~kAnswerRef) >> 32) + (n >> 63));
+        return static_cast<std::int32_t>((n & kUserRefs) + ((n & ~kAnswerRef) / kLibraryRef) +
+                                         (n >> 63));
     }
 
     // Null address and id 0 keep what is set. busy: in flight; noentry: unknown id; invalid_arg:
@@ -262,9 +278,13 @@ class Handle : private Completion {
 
     // --- shared state machine
     // ------------------------------------------------------------------------------------
+    // References of the program, structures that the program got (each has a reference, too), and
+    // references of the library. The former two are added as one 32-bit immediate.
     static constexpr std::uint64_t kUserRef = 1;
-    static constexpr std::uint64_t kUserRefs = 0xffffffffU;
-    static constexpr std::uint64_t kLibraryRef = std::uint64_t{1} << 32;
+    static constexpr std::uint64_t kUserRefs = 0xffffU;
+    static constexpr std::uint64_t kGot = 0x10000U;
+    static constexpr std::uint64_t kGots = 0x7fff0000U;
+    static constexpr std::uint64_t kLibraryRef = std::uint64_t{1} << 31;
     static constexpr std::uint64_t kAnswerRef = std::uint64_t{1} << 63;  // once at most
     void add_refs(std::uint64_t n) noexcept {
         if (threaded_) {
@@ -300,6 +320,7 @@ class Handle : private Completion {
             last_unref();
         }
     }
+    bool unref_last_of_program(std::uint64_t n) noexcept;
     bool unref_owed(std::uint64_t n) noexcept;
     // That of the answer, if it is still there, of who has claimed the response.
     void unref_answer() noexcept {

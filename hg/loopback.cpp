@@ -208,10 +208,10 @@ bool Loopback::unref(Handle& origin, std::uint64_t n) noexcept {
     bool last_of_program = false;
     do {
         const std::uint64_t users = before & Handle::kUserRefs;
-        if (n == Handle::kUserRef && users == 0) {
+        if ((n & Handle::kUserRefs) != 0 && users == 0) {
             return false;
         }
-        last_of_program = n == Handle::kUserRef && users == Handle::kUserRef &&
+        last_of_program = (n & Handle::kUserRefs) != 0 && users == Handle::kUserRef &&
                           (before & Handle::kAnswerRef) != 0;
         after = before - n + (last_of_program ? Handle::kLibraryRef : 0);
     } while (!origin.swap_refs(before, after));

@@ -144,6 +144,30 @@ bool Handle::end_owed() noexcept {
     return mine;
 }
 
+// Drops the last reference of the program where the response is still due, or where structures
+// that the program got were never released. n: kUserRef, or kUserRef + kGot.
+bool Handle::unref_last_of_program(std::uint64_t n) noexcept {
+    std::uint64_t before = refs_.load(std::memory_order_relaxed);
+    while ((before & kUserRefs) == kUserRef && (before & kGots) != (n & kGots)) {
+        const std::uint64_t after = (before & ~kGots) | (n & kGots);
+        if (swap_refs(before, after)) {
+            before = after;
+        }
+    }
+    if ((before & kAnswerRef) != 0) {
+        return unref_owed(n);
+    }
+    do {
+        if ((before & kUserRefs) == 0) {
+            return false;
+        }
+    } while (!swap_refs(before, before - n));
+    if (before == n) {
+        last_unref();
+    }
+    return true;
+}
+
 // Of a program's or a library's reference, while there may be that of the answer.
 // False: another thread has just given the program's last reference back.
 bool Handle::unref_owed(std::uint64_t n) noexcept {
@@ -152,7 +176,7 @@ bool Handle::unref_owed(std::uint64_t n) noexcept {
     }
     std::uint64_t before = refs_.load(std::memory_order_relaxed);
     for (bool listed = false;;) {
-        if (n == kUserRef && (before & kUserRefs) == 0) [[unlikely]] {
+        if ((n & kUserRefs) != 0 && (before & kUserRefs) == 0) [[unlikely]] {
             return false;
         }
         if (before == n + kAnswerRef && !listed) {

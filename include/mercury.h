@@ -309,7 +309,7 @@ HG_PUBLIC hg_return_t HG_Destroy(hg_handle_t handle);
  * handle. */
 HG_PUBLIC hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id);
 
-/* One more reference, given back with HG_Destroy. */
+/* One more reference, given back with HG_Destroy. HG_OVERFLOW: the handle has 32,768 references. */
 HG_PUBLIC hg_return_t HG_Ref_incr(hg_handle_t hg_handle);
 
 /* References now, the library's included: one while the response to a request is due or being sent,
@@ -350,7 +350,8 @@ HG_PUBLIC hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
 HG_PUBLIC hg_return_t HG_Get_input(hg_handle_t handle, void* in_struct);
 
 /* Releases what HG_Get_input allocated in *in_struct, and its reference. HG_INVALID_ARG: in_struct
- * NULL. HG_FAULT: the RPC has no input. */
+ * NULL, or no HG_Get_input succeeded that was not released yet (nothing happens then: *in_struct is
+ * not read, and no reference goes). HG_FAULT: the RPC has no input. */
 HG_PUBLIC hg_return_t HG_Free_input(hg_handle_t handle, void* in_struct);
 
 /* The same for the output, at the origin, in the forward callback and after it until the handle is

@@ -82,8 +82,9 @@ inline na::Status decode(Handle& handle, hg_proc_cb_t callback, void* structure,
     return p.overran() ? drop_overrun(p, callback, structure, s) : s;
 }
 
+// Requires: a decode() of the handle succeeded, which made its proc.
 inline na::Status free(Handle& handle, hg_proc_cb_t callback, void* structure) {
-    proc::Proc& p = proc_of(handle);
+    proc::Proc& p = *static_cast<proc::Proc*>(handle.shell);
     p.reset(nullptr, 0, HG_FREE);
     return p.run(callback, structure);
 }

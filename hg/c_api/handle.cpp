@@ -22,6 +22,9 @@ static_assert(sizeof(Info) == sizeof(struct hg_info) &&
 
 namespace {
 
+// Half of those that a handle can count: each HG_Get_input takes one more.
+constexpr std::int32_t kMostRefs = 32768;
+
 hg_proc_cb_t input_proc(const Handle& h) noexcept {
     const Registration* r = h.registration();
     return r == nullptr ? nullptr : reinterpret_cast<hg_proc_cb_t>(r->functions().encode_input);
@@ -44,7 +47,10 @@ hg_proc_cb_t output_proc(const Handle& h) noexcept {
         NA_LOG_ERROR(rpc, "RPC {:#x}: it has no such structure", h.info().id);
         return HG_FAULT;
     }
-    NA_LOG_ERROR(rpc, "RPC {:#x}: the structure was freed already", h.info().id);
+    NA_LOG_ERROR(rpc,
+                 "RPC {:#x}: no structure to free: it was freed already, or no HG_Get_input or "
+                 "HG_Get_output of this handle succeeded",
+                 h.info().id);
     return HG_INVALID_ARG;
 }
 
@@ -56,7 +62,7 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
     try {
         const Status s = c_api::decode(h, proc, structure, *payload, offset);
         if (ok(s)) [[likely]] {
-            h.ref_user();
+            h.ref_got();
         }
         return code(s);
     } catch (const std::bad_alloc&) {
@@ -66,12 +72,13 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
 
 [[gnu::always_inline]] inline hg_return_t free_structure(Handle& h, hg_proc_cb_t proc,
                                                          void* structure) {
-    if (proc == nullptr) [[unlikely]] {
+    if (proc == nullptr || !h.has_got()) [[unlikely]] {
         return cannot_free(h, proc);
     }
     try {
         const Status s = c_api::free(h, proc, structure);
-        return h.unref_user() ? code(s) : cannot_free(h, proc);
+        h.unref_got();
+        return code(s);
     } catch (const std::bad_alloc&) {
         return HG_NOMEM;
     }
@@ -91,7 +98,7 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
         const Status s = c_api::decode(target, proc, structure, *payload,
                                        target.info().cls->offset(Lane::unexpected));
         if (ok(s)) {
-            shown.ref_user();
+            shown.ref_got();
         }
         return code(s);
     } catch (const std::bad_alloc&) {
@@ -102,7 +109,7 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
 [[gnu::noinline, gnu::cold]] hg_return_t free_input_behind(Handle& shown, Handle& target,
                                                            void* structure) {
     const hg_proc_cb_t proc = input_proc(target);
-    if (proc == nullptr) {
+    if (proc == nullptr || !shown.has_got()) {
         return cannot_free(target, proc);
     }
     Status s;
@@ -112,7 +119,8 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
     } catch (const std::bad_alloc&) {
         return HG_NOMEM;
     }
-    return shown.unref_user() ? code(s) : cannot_free(shown, proc);
+    shown.unref_got();
+    return code(s);
 }
 
 // Of a call to oneself: which end is meant by what programs ask of both, until its handler has
@@ -182,6 +190,11 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id) {
 
 hg_return_t HG_Ref_incr(hg_handle_t handle) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
+    if (core(handle)->refs() >= kMostRefs) {
+        NA_LOG_ERROR(rpc, "RPC {:#x}: its handle has {} references: give some back with HG_Destroy",
+                     core(handle)->info().id, kMostRefs);
+        return HG_OVERFLOW;
+    }
     core(handle)->ref_user();
     return HG_SUCCESS;
 }

@@ -5,10 +5,12 @@
 MERCURY_GEN_PROC(pair_t, ((int32_t)(a))((int32_t)(b)))
 
 static hg_return_t sum(hg_handle_t handle) { /* runs in the server; a failure goes to the client */
-    pair_t in = {0};
+    pair_t in;
     hg_return_t ret = HG_Get_input(handle, &in);
-    ret = ret ? ret : HG_Respond(handle, NULL, NULL, &(int32_t){in.a + in.b});
-    HG_Free_input(handle, &in);
+    if (ret == HG_SUCCESS) {
+        ret = HG_Respond(handle, NULL, NULL, &(int32_t){in.a + in.b});
+        HG_Free_input(handle, &in);
+    }
     HG_Destroy(handle);
     return ret;
 }
@@ -18,7 +20,7 @@ static hg_return_t done(const struct hg_cb_info* info) { /* runs in the client, 
     hg_return_t ret = info->ret ? info->ret : HG_Get_output(info->info.forward.handle, &out);
     printf("%d (%s)\n", out, HG_Error_to_string(ret));
     *(int*)info->arg = 0;
-    return HG_Free_output(info->info.forward.handle, &out);
+    return ret ? ret : HG_Free_output(info->info.forward.handle, &out);
 }
 
 int main(int argc, char** argv) { /* server: hello ADDRESS    client: hello ADDRESS 2 3 */

@@ -104,6 +104,94 @@ TEST_CASE("a target that destroys its handle once too often takes nobody else's 
     }
 }
 
+namespace {
+
+unsigned releases = 0;
+hg_return_t counting_proc(hg_proc_t proc, void* number) {
+    releases += hg_proc_get_op(proc) == HG_FREE ? 1U : 0U;
+    return hg_proc_uint64_t(proc, number);
+}
+
+}  // namespace
+
+TEST_CASE("releasing a structure that was not got does nothing") {
+    Pair pair;
+    static hg_return_t released;
+    static int refs_before;
+    static int refs_after;
+    const auto careless = [](hg_handle_t h) {
+        std::uint64_t in = 0;
+        refs_before = HG_Ref_get(h);
+        released = HG_Free_input(h, &in);
+        refs_after = HG_Ref_get(h);
+        const hg_return_t ret = HG_Respond(h, nullptr, nullptr, &in);
+        HG_Destroy(h);
+        return ret;
+    };
+    const auto define = [&](Side& side, hg_rpc_cb_t serve) {
+        return HG_Register_name(side.cls(), "careless", counting_proc, counting_proc, serve);
+    };
+    REQUIRE(define(pair.a, nullptr) == define(pair.b, careless));
+    Call call(pair.a, pair.to_b, define(pair.a, nullptr));
+    std::uint64_t number = 7;
+    for (int i = 0; i < 3; ++i) {
+        releases = 0;
+        CHECK(pair.run(call, number) == HG_SUCCESS);
+        CHECK(released == HG_INVALID_ARG);
+        CHECK(refs_after == refs_before);
+        CHECK(HG_Free_output(call.handle(), &number) == HG_INVALID_ARG);
+        CHECK(releases == 0);
+        CHECK(HG_Ref_get(call.handle()) == 1);
+        REQUIRE(HG_Get_output(call.handle(), &number) == HG_SUCCESS);
+        CHECK(HG_Ref_get(call.handle()) == 2);
+        CHECK(HG_Free_output(call.handle(), &number) == HG_SUCCESS);
+        CHECK(HG_Free_output(call.handle(), &number) == HG_INVALID_ARG);
+        CHECK(releases == 1);
+        CHECK(HG_Ref_get(call.handle()) == 1);
+    }
+    // After a call that failed, as the forward callback of a careless program does.
+    const hg_id_t unknown =
+        HG_Register_name(pair.a.cls(), "nowhere", counting_proc, counting_proc, nullptr);
+    Call fails(pair.a, pair.to_b, unknown);
+    CHECK(pair.run(fails, number) == HG_NOENTRY);
+    CHECK(HG_Free_output(fails.handle(), &number) == HG_INVALID_ARG);
+    CHECK(HG_Ref_get(fails.handle()) == 1);
+}
+
+TEST_CASE("handles whose structures are never released end all the same") {
+    Pair pair;
+    static unsigned ended;
+    ended = 0;
+    // The last reference goes before the response, or after it.
+    const auto keeps = [](hg_handle_t h) {
+        std::uint64_t in = 0;
+        hg_return_t ret = HG_Get_input(h, &in);
+        HG_Set_data(h, &ended, [](void* n) { ++*static_cast<unsigned*>(n); });
+        const auto destroy = [&] {
+            for (int i = 0; i < 2; ++i) {
+                HG_Destroy(h);
+            }
+        };
+        if (in % 2 == 0) {
+            destroy();
+        }
+        ret = ret == HG_SUCCESS ? HG_Respond(h, nullptr, nullptr, &in) : ret;
+        if (in % 2 != 0) {
+            destroy();
+        }
+        return ret;
+    };
+    const auto define = [&](Side& side, hg_rpc_cb_t serve) {
+        return HG_Register_name(side.cls(), "keeps", counting_proc, counting_proc, serve);
+    };
+    REQUIRE(define(pair.a, nullptr) == define(pair.b, keeps));
+    Call call(pair.a, pair.to_b, define(pair.a, nullptr));
+    for (std::uint64_t i = 0; i < 10; ++i) {
+        REQUIRE(pair.run(call, i) == HG_SUCCESS);
+        REQUIRE(support::until([&] { return ended == i + 1; }, [&] { pair.pump(); }));
+    }
+}
+
 TEST_CASE("a target answers with a code, then and later") {
     Pair pair;
     Call call(pair.a, pair.to_b, pair.a.hold);
