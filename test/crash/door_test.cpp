@@ -414,9 +414,8 @@ TEST_CASE("a crowd stands in the door", "[na][door]") {
                 }
                 Nursery::kill(crowd);
                 crowds.reap(pump);
-                const bool closed = support::until_for(
-                    local ? kNotice : support::kDeadline,
-                    [&] { return count_descriptors() <= open; }, pump);
+                const auto gone = [&] { return count_descriptors() <= open; };
+                const bool closed = local ? until_noticed(gone, pump) : support::until(gone, pump);
                 limit.reset();
                 if (!closed) {
                     UNSCOPED_INFO("open at first:\n"

@@ -119,7 +119,7 @@ TEST_CASE("clients are killed one after the other", "[hg]") {
                 return side.pending() == 0 && abstract_sockets(pid).empty() &&
                        count_descriptors() <= before + kOwn;
             };
-            PARTY_REQUIRE(support::until_for(kNotice, gone, pump));
+            PARTY_REQUIRE(until_noticed(gone, pump));
             now = memory_used();
             if (done == 0) {
                 descriptors = count_descriptors();

@@ -199,6 +199,8 @@ void HgSide::turn(unsigned timeout_ms) {
         const hg_return_t ret = HG_Progress(context_, busy ? 0 : timeout_ms);
         if (busy && ret == HG_TIMEOUT) {
             sched_yield();
+        } else if (ret == HG_TIMEOUT) {
+            slept_in_vain(timeout_ms);
         }
         if (ret != HG_SUCCESS && ret != HG_TIMEOUT) {
             failed("HG_Progress", ret);

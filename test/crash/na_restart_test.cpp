@@ -106,13 +106,11 @@ TEST_CASE("peers are killed one after the other", "[na]") {
                     memory = memory_used();
                 }
             }
-            CHECK(support::until_for(
-                kNotice, [&] { return count_descriptors() <= descriptors; }, pump));
+            CHECK(until_noticed([&] { return count_descriptors() <= descriptors; }, pump));
             // How many of them are still being noticed depends on how fast they die.
             const Memory most{memory.heap + 64 * 1024 + clients * 512, memory.mappings + 16};
             Memory now{};
-            CHECK(support::until_for(
-                kNotice,
+            CHECK(until_noticed(
                 [&] {
                     now = memory_used();
                     return now.heap <= most.heap && now.mappings <= most.mappings;

@@ -110,6 +110,9 @@ void NaSide::turn(unsigned timeout_ms) {
         if (ret != NA_SUCCESS && ret != NA_TIMEOUT) {
             failed("NA_Poll_wait", ret);
         }
+        if (ret == NA_TIMEOUT) {
+            slept_in_vain(timeout_ms);
+        }
     } else {
         if (waiting_ == Waiting::events && timeout_ms != 0 && NA_Poll_try_wait(cls_, context_)) {
             sleep_on(NA_Poll_get_fd(cls_, context_), timeout_ms);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -20,6 +21,7 @@
 
 #include <fmt/format.h>
 
+#include "crash/waiting.hpp"
 #include "support/options.hpp"
 
 namespace crash {
@@ -60,15 +62,12 @@ bool temporary(const std::string& path) {
 
 }  // namespace
 
-Stopwatch::Stopwatch() : start_(std::chrono::steady_clock::now()) {
-    hindrance_.start();
-}
-
-std::chrono::milliseconds Stopwatch::elapsed() const {
-    const auto wall =
-        std::chrono::steady_clock::now() - start_;  // before the look, which takes time
-    const auto hindered = std::min<std::chrono::nanoseconds>(hindrance_.so_far(), wall);
-    return std::chrono::duration_cast<std::chrono::milliseconds>(wall - hindered);
+std::chrono::milliseconds own_time() noexcept {
+    timespec used{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return std::chrono::milliseconds(slept_ms.load(std::memory_order_relaxed) +
+                                     std::uint64_t{1000} * static_cast<std::uint64_t>(used.tv_sec) +
+                                     static_cast<std::uint64_t>(used.tv_nsec / 1'000'000));
 }
 
 std::size_t count_descriptors() {

@@ -11,24 +11,36 @@
 
 #include <sys/types.h>
 
-#include "support/hindrance.hpp"
 #include "support/options.hpp"
+#include "support/until.hpp"
 
 namespace crash {
 
-// How long the end of a peer may stay unnoticed.
+// How long the end of a peer may stay unnoticed, in own time.
 inline constexpr std::chrono::milliseconds kNotice{1000 * support::kSlow};
 
-// Time that passed, without what a loaded machine withholds.
+// The own time of this process: the processor time that it has used, and the sleeps that ended in
+// vain (waiting.hpp), each as long as it was asked for. A busy machine adds nothing to it. A wait
+// that an event ends adds nothing, however late the process gets to run.
+std::chrono::milliseconds own_time() noexcept;
+
+// Own time since its construction.
 class Stopwatch {
  public:
-    Stopwatch();
-    std::chrono::milliseconds elapsed() const;
+    Stopwatch() noexcept : start_(own_time()) {}
+    std::chrono::milliseconds elapsed() const noexcept { return own_time() - start_; }
 
  private:
-    std::chrono::steady_clock::time_point start_;
-    support::Hindrance hindrance_;
+    std::chrono::milliseconds start_;
 };
+
+// Makes progress by `pump` until `done()`. False: not at all, or later than a death may stay
+// unnoticed.
+template <typename Done, typename Pump>
+[[nodiscard]] bool until_noticed(Done&& done, Pump&& pump) {
+    const Stopwatch since;
+    return support::until(done, pump) && since.elapsed() < kNotice;
+}
 
 // Open descriptors of this process; SIZE_MAX if there is none left to look.
 std::size_t count_descriptors();

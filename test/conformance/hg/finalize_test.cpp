@@ -121,9 +121,7 @@ TEST_CASE("calls in flight when their context is destroyed end with a code") {
     }
     auto& held = pair.b.held();
     REQUIRE(support::until([&] { return held.size() == 20; }, [&] { pair.pump(); }));
-    const auto start = std::chrono::steady_clock::now();
     CHECK(HG_Context_destroy(pair.a.context()) == HG_BUSY);  // their handles are there
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
     for (auto& call : calls) {
         REQUIRE(call->done());
         CHECK(call->ret() == HG_CANCELED);

@@ -51,8 +51,7 @@ struct Raw {
         support::Op op(endpoint);
         REQUIRE(op.recv_expected(answer, to_target, tag) == NA_SUCCESS);
         REQUIRE(send(bytes, tag) == NA_SUCCESS);
-        if (!support::until_for(
-                std::chrono::milliseconds(2000), [&] { return op.done(); }, [&] { pump(); })) {
+        if (!support::until([&] { return op.done(); }, [&] { pump(); })) {
             return HG_TIMEOUT;
         }
         REQUIRE(op.ret() == NA_SUCCESS);

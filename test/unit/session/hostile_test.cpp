@@ -282,8 +282,7 @@ TEST_CASE("greetings in somebody's name keep nobody from meeting him") {
         std::uint64_t offer = 1;
         TestOp op;
         Posted posted = b.post(op, a, "x");
-        CHECK(support::until_for(
-            std::chrono::seconds(5),
+        CHECK(support::until(
             [&] {
                 posted = b.post(op, a, "x");
                 return posted.what != Posted::What::again;
