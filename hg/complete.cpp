@@ -81,7 +81,7 @@ void Handle::take_unusual_response(std::span<std::byte> message) noexcept {
     }
     if (!ok(received.status)) {
         counters.malformed.add();
-        NA_LOG_WARNING(rpc, "RPC {:#x}: {}", info_.id, received.what);
+        NA_LOG_WARNING(rpc, "RPC {}: {}", name(), received.what);
         note(received.status);
         return;
     }
@@ -133,12 +133,22 @@ void Handle::forward_ended_otherwise() noexcept {
     finish(&Handle::run_forward);
 }
 
+// Before the callback of a call that failed.
+[[gnu::cold, gnu::noinline]] void Handle::say_failed(Status status) const noexcept {
+    if (status == Status::hostunreach && callback_.run != nullptr) {
+        say_unreachable();
+    } else if (status == Status::noentry && (call_.answer_is_code || looped_)) {
+        NA_LOG_WARNING(rpc, "RPC {}: it is not registered at its target {}", name(),
+                       info_.addr->uri());
+    }
+}
+
 // For HG_Get_last_error() in the callback only: a peer that is gone is no mistake of the program,
 // whose log it would fill.
 void Handle::say_unreachable() const noexcept {
     try {
         na::log::set_last_error(
-            fmt::format("RPC {:#x}: nobody is at {} (any more)", info_.id, info_.addr->uri()));
+            fmt::format("RPC {}: nobody is at {} (any more)", name(), info_.addr->uri()));
     } catch (const std::bad_alloc&) {
         na::log::set_last_error("the peer cannot be reached");
     }
@@ -150,9 +160,7 @@ void Handle::run_forward(Completion& c) {
     const Status status = h.status_.load(std::memory_order_relaxed);
     if (!ok(status)) [[unlikely]] {
         h.call_.output = false;
-        if (status == Status::hostunreach && callback.run != nullptr) {
-            h.say_unreachable();
-        }
+        h.say_failed(status);
     }
     if (h.input_block_ != nullptr) [[unlikely]] {
         // Without an answer the target may be reading it just now: not for another request then.

@@ -265,6 +265,7 @@ class Context {
     std::atomic<std::uint32_t> stragglers_{0};
     std::atomic<std::uint64_t> unanswered_{0};  // see Counters::Values
     std::atomic<std::uint64_t> given_up_{0};
+    std::atomic<std::uint64_t> unserved_{0};  // refused: nothing here serves their RPC
 
     na::util::OptionalLock loop_lock_;  // guards Handle::partner_ and loop_counters_
     Counters loop_counters_;

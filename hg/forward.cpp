@@ -299,7 +299,7 @@ void Handle::say_in_vain(Completion& c) {
 // out as one to the old process, and was given to nobody.
 void Handle::send_again(Completion& c) {
     Handle& h = of(c);
-    NA_LOG_INFO(rpc, "RPC {:#x} is sent again: its target is another process now", h.info_.id);
+    NA_LOG_INFO(rpc, "RPC {} is sent again: its target is another process now", h.name());
     h.call_.undelivered = h.call_.answer_canceled = false;
     h.call_.repeated = true;
     h.call_.request_sent = false;

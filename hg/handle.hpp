@@ -35,6 +35,7 @@
 #include "hg/address.hpp"
 #include "hg/completion.hpp"
 #include "hg/handle_parts.hpp"
+#include "hg/names.hpp"
 #include "hg/overflow_pool.hpp"
 #include "hg/port.hpp"
 #include "hg/registry.hpp"
@@ -75,6 +76,10 @@ class Handle : private Completion {
     // The program has a reference.
     bool held() const noexcept { return (refs_.load(std::memory_order_relaxed) & kUserRefs) != 0; }
     const Registration* registration() const noexcept { return registration_; }
+    // For log lines. A target knows the names of what is registered there.
+    RpcName name() const noexcept {
+        return {info_.id, registration_ == nullptr ? std::string_view{} : registration_->name()};
+    }
     bool uses_sm() const noexcept { return port_->rail() == bulk::Rail::sm; }
     std::uint8_t codec_flags() const noexcept { return port_->codec_flags(); }
 
@@ -462,6 +467,7 @@ class Handle : private Completion {
     void forward_ended() noexcept;
     void forward_ended_otherwise() noexcept;
     static void cancel_receive(Completion& c);
+    void say_failed(na::Status status) const noexcept;
     void say_unreachable() const noexcept;
     static void run_forward(Completion& c);
 
@@ -500,12 +506,13 @@ class Handle : private Completion {
     void take_over(Handle& other) noexcept;
     bool give_up_answer() noexcept;
     void owe() noexcept;
-    bool end_owed() noexcept;
+    bool end_owed(const char* why = nullptr) noexcept;
     void responded_late() noexcept;
     void expect_none() noexcept;
     void drop_beyond(Block& block) noexcept;
     void reject_later(na::Status code) noexcept;
     static void reject(Completion& c);
+    void say_rejected(na::Status code) noexcept;
     static void repost(Completion& c);
     static void retire(Completion& c);
     static void dispatch(Completion& c);

@@ -25,9 +25,9 @@ bool Handle::may_take_more() noexcept {
         refused.add();
         if (std::has_single_bit(refused.get())) {
             NA_LOG_WARNING(rpc,
-                           "RPC {:#x}: its request announces more data, which this program does "
+                           "RPC {}: its request announces more data, which this program does "
                            "not fetch (HG_Core_set_more_data_callback); {} such requests so far",
-                           info_.id, refused.get());
+                           name(), refused.get());
         }
         reject_later(Status::opnotsupported);
         return false;

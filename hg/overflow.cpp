@@ -35,7 +35,7 @@ Status Handle::write_overflow(std::span<std::byte> room, std::size_t user_bytes,
         const auto descriptor = beyond.describe(uses_sm(), room.subspan(fixed));
         if (!descriptor) {
             const bool small = descriptor.status() == Status::overflow;
-            NA_LOG_ERROR(rpc, "RPC {:#x}: {}", info_.id,
+            NA_LOG_ERROR(rpc, "RPC {}: {}", name(),
                          small ? "no room for the descriptor of a large structure: reserve fewer "
                                  "bytes of the message"
                                : descriptor.error().message);
@@ -57,7 +57,7 @@ Status Handle::take_descriptor(const wire::Overflow& overflow) noexcept {
     try {
         auto remote = bulk::decode(info_.cls->space(), overflow.descriptor);
         if (!remote) {
-            NA_LOG_WARNING(rpc, "RPC {:#x}: {}", info_.id, remote.error().message);
+            NA_LOG_WARNING(rpc, "RPC {}: {}", name(), remote.error().message);
             return remote.status();
         }
         if (!(*remote)->covers(0, overflow.size)) {
@@ -77,12 +77,12 @@ Status Handle::start_pull(std::span<std::byte> payload, std::size_t user_bytes, 
     Context& context = *info_.context;
     wire::Overflow overflow;
     if (const Status s = wire::decode(payload.subspan(user_bytes), overflow); !ok(s)) {
-        NA_LOG_WARNING(rpc, "RPC {:#x}: malformed announcement of a large payload", info_.id);
+        NA_LOG_WARNING(rpc, "RPC {}: malformed announcement of a large payload", name());
         return s;
     }
     if (overflow.size > info_.cls->options().overflow_limit) {
-        NA_LOG_WARNING(rpc, "RPC {:#x}: a peer announces {} bytes, more than HG_OVERFLOW_LIMIT",
-                       info_.id, overflow.size);
+        NA_LOG_WARNING(rpc, "RPC {}: a peer announces {} bytes, more than HG_OVERFLOW_LIMIT",
+                       name(), overflow.size);
         return Status::msgsize;
     }
     pull_size_ = static_cast<std::size_t>(overflow.size);
@@ -167,8 +167,7 @@ Status Handle::end_pull(Payload& payload, std::size_t user_bytes, const Block& b
     }
     if ((call_.flags & wire::kPayloadChecksum) != 0 &&
         proc::crc32c(0, block.data, pull_size_) != pull_checksum_) {
-        NA_LOG_WARNING(rpc, "RPC {:#x}: the checksum of {} bytes does not match", info_.id,
-                       pull_size_);
+        NA_LOG_WARNING(rpc, "RPC {}: the checksum of {} bytes does not match", name(), pull_size_);
         return Status::checksum_error;
     }
     payload.message = payload.message.first(user_bytes);

@@ -201,6 +201,23 @@ void Handle::reject_later(Status code) noexcept {
     defer(&Handle::reject);
 }
 
+// The other refusals have been counted, and logged, where they were decided.
+[[gnu::cold, gnu::noinline]] void Handle::say_rejected(Status code) noexcept {
+    const bool unknown = code == Status::noentry;
+    if (odd_.malformed || (!unknown && code != Status::invalid_arg)) {
+        return;
+    }
+    const std::uint64_t n = info_.context->unserved_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (worth_a_line(n)) {
+        NA_LOG_WARNING(
+            rpc, "RPC {}: a request from {}, and {}; {} requests of this kind were refused so far",
+            name(), peer_->uri(),
+            unknown ? "no RPC is registered here under this id"
+                    : "it is registered here without a callback",
+            n);
+    }
+}
+
 // Answers a request that is not dispatched. Outside of handlers.
 void Handle::reject(Completion& c) {
     Handle& h = of(c);
@@ -211,6 +228,7 @@ void Handle::reject(Completion& c) {
     // A one-way request has nobody who waits, unless its origin waits for the acknowledgement of
     // its payload.
     const bool wanted = !h.one_way_ || (h.call_.flags & (wire::kOverflow | wire::kMoreData)) != 0;
+    h.say_rejected(code);
     const bool room = !h.odd_.malformed ||
                       context.malformed_.fetch_add(1, std::memory_order_relaxed) < kMaxMalformed;
     if (!wanted || !room ||

@@ -133,7 +133,7 @@ void Handle::recycle() noexcept {
 // origin shall not wait for ever.
 void Handle::answer_abandoned() noexcept {
     odd_.abandoned = true;
-    NA_LOG_WARNING(rpc, "RPC {:#x} was destroyed without a response", info_.id);
+    NA_LOG_WARNING(rpc, "RPC {} was destroyed without a response", name());
     refs_.store(kLibraryRef, std::memory_order_relaxed);
     stage_.store(Stage::answering, std::memory_order_release);
     end_with(Status::other_error);

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "hg/names.hpp"
 #include "na/util/log.hpp"
 
 namespace hg {
@@ -18,6 +19,14 @@ using na::Result;
 using na::Status;
 
 constexpr std::size_t kFirstSize = 64;
+
+// Under no lock: a program's log function may call the library.
+void say_replaced(bool replaced, RpcName rpc) noexcept {
+    if (replaced) {
+        NA_LOG_WARNING(
+            rpc, "RPC {}: registered again with another callback, which replaces the first", rpc);
+    }
+}
 
 }  // namespace
 
@@ -67,9 +76,11 @@ Status Registry::functions(std::uint64_t id, Registration::Functions& out) noexc
 
 Result<std::uint64_t> Registry::add(std::string_view name,
                                     const Registration::Functions& functions) {
-    auto id = store(id_of(name), name, functions);
+    bool replaces = false;
+    auto id = store(id_of(name), name, functions, replaces);
     if (id) {
-        NA_LOG_DEBUG(rpc, "registered \"{}\" as {:#x}", name, *id);
+        say_replaced(replaces, RpcName{*id, name});
+        NA_LOG_DEBUG(rpc, "registered {}", RpcName{*id, name});
     }
     return id;
 }
@@ -78,15 +89,17 @@ Result<std::uint64_t> Registry::add(std::uint64_t id, const Registration::Functi
     if (id == 0) {
         return Error{Status::invalid_arg, "RPC id 0 means no RPC: choose another"};
     }
-    auto added = store(id, {}, functions);
+    bool replaces = false;
+    auto added = store(id, {}, functions, replaces);
     if (added) {
+        say_replaced(replaces, RpcName{id, {}});
         NA_LOG_DEBUG(rpc, "registered {:#x}", id);
     }
     return added;
 }
 
 Result<std::uint64_t> Registry::store(std::uint64_t id, std::string_view name,
-                                      const Registration::Functions& functions) {
+                                      const Registration::Functions& functions, bool& replaces) {
     const std::lock_guard guard(mutex_);
     Registration* old = find(id);
     if (old != nullptr && !name.empty() && !old->name_.empty() && old->name_ != name) {
@@ -97,6 +110,9 @@ Result<std::uint64_t> Registry::store(std::uint64_t id, std::string_view name,
                 "id of your choice",
                 old->name_, name, id)};
     }
+    replaces =
+        old != nullptr && old->functions_.invoke != nullptr && functions.invoke != nullptr &&
+        (old->functions_.invoke != functions.invoke || old->functions_.user != functions.user);
     Registration& r = fresh();
     r.id_.store(id, std::memory_order_relaxed);
     r.functions_ = functions;
@@ -123,6 +139,7 @@ Result<std::uint64_t> Registry::store(std::uint64_t id, std::string_view name,
 }
 
 Status Registry::remove(std::uint64_t id) noexcept {
+    std::string name;
     {
         const std::lock_guard guard(mutex_);
         Registration* gone = find(id);
@@ -137,9 +154,14 @@ Status Registry::remove(std::uint64_t id) noexcept {
                 break;
             }
         }
+        try {
+            name = gone->name_;
+        } catch (const std::bad_alloc&) {
+            // The log shows the id alone.
+        }
         retire(*gone);
     }
-    NA_LOG_DEBUG(rpc, "deregistered {:#x}", id);
+    NA_LOG_DEBUG(rpc, "deregistered {}", RpcName{id, name});
     sweep();
     return Status::success;
 }

@@ -212,7 +212,7 @@ class Registry {
     void release_if_unused(Registration& registration) noexcept;
     static std::int64_t uses(const Registration& registration) noexcept;
     na::Result<std::uint64_t> store(std::uint64_t id, std::string_view name,
-                                    const Registration::Functions& functions);
+                                    const Registration::Functions& functions, bool& replaces);
 
     const bool threaded_;
     const bool fenced_;     // retire() makes a fence for all threads

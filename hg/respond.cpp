@@ -122,21 +122,21 @@ void Handle::owe() noexcept {
         drop_beyond(*input);
     }
     while (Handle* oldest = owed.excess(*this)) {
-        const std::uint64_t id = oldest->info_.id;
-        if (oldest->end_owed()) {
-            NA_LOG_WARNING(
-                rpc,
-                "RPC {:#x}: its handle was destroyed long ago, and nobody has responded: its "
-                "origin gets an error, as too many wait",
-                id);
-        }
+        (void)oldest->end_owed("too many wait");
     }
 }
 
-// With a reference of the caller's, which goes. False: somebody is responding to it.
-bool Handle::end_owed() noexcept {
+// With a reference of the caller's, which goes. False: somebody is responding to it. `why`: for the
+// log, null: nothing is logged.
+bool Handle::end_owed(const char* why) noexcept {
     const bool mine = ok(claim_response());
     if (mine) {
+        if (why != nullptr) {
+            NA_LOG_WARNING(rpc,
+                           "RPC {}: its handle was destroyed long ago, and nobody has responded: "
+                           "its origin gets an error, as {}",
+                           name(), why);
+        }
         odd_.abandoned = true;
         end_with(Status::other_error);
     }
@@ -218,8 +218,7 @@ bool Handle::give_up_answer() noexcept {
     if (!ok(claim_response())) {
         return false;
     }
-    NA_LOG_WARNING(rpc, "RPC {:#x}: its handle was destroyed once more, without a response",
-                   info_.id);
+    NA_LOG_WARNING(rpc, "RPC {}: its handle was destroyed once more, without a response", name());
     odd_.abandoned = true;
     end_with(Status::other_error);
     return true;
@@ -324,10 +323,10 @@ void Handle::on_large_response_sent(na::Operation& op, const na::Outcome& o) noe
 // Outside of handlers; the caller has a reference.
 void Handle::give_up_response() noexcept {
     NA_LOG_WARNING(rpc,
-                   "RPC {:#x}: its origin does not acknowledge a response of {} bytes, which is "
+                   "RPC {}: its origin does not acknowledge a response of {} bytes, which is "
                    "given up: too many "
                    "wait (see HG_UNACKED_LIMIT)",
-                   info_.id, unacked_bytes_);
+                   name(), unacked_bytes_);
     info_.context->given_up_.fetch_add(1, std::memory_order_relaxed);
     note(Status::timeout);
     port_->na().cancel(*kit_->recv);

@@ -71,7 +71,7 @@ HG_PUBLIC void HG_Set_log_subsys(const char* subsys);
 HG_PUBLIC void HG_Set_log_func(int (*log_func)(FILE* stream, const char* format, ...));
 
 /* The stream of "error", "warning" or "debug" messages (fatal goes with error, info and min_debug
- * with debug). It must stay open until it is replaced. */
+ * with debug). It must stay open until it is replaced. NULL: stderr, as at the start. */
 HG_PUBLIC void HG_Set_log_stream(const char* level, FILE* stream);
 
 /* Logs the counters of all classes of this process at level "info". */

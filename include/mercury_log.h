@@ -29,10 +29,10 @@
     X(HG_LOG_LEVEL_NONE, "", "", NULL)                       \
     X(HG_LOG_LEVEL_FATAL, "fatal", "ftl", &stderr)           \
     X(HG_LOG_LEVEL_ERROR, "error", "err", &stderr)           \
-    X(HG_LOG_LEVEL_WARNING, "warning", "warn", &stdout)      \
-    X(HG_LOG_LEVEL_MIN_DEBUG, "min_debug", "trace", &stdout) \
-    X(HG_LOG_LEVEL_INFO, "info", "inf", &stdout)             \
-    X(HG_LOG_LEVEL_DEBUG, "debug", "dbg", &stdout)           \
+    X(HG_LOG_LEVEL_WARNING, "warning", "warn", &stderr)      \
+    X(HG_LOG_LEVEL_MIN_DEBUG, "min_debug", "trace", &stderr) \
+    X(HG_LOG_LEVEL_INFO, "info", "inf", &stderr)             \
+    X(HG_LOG_LEVEL_DEBUG, "debug", "dbg", &stderr)           \
     X(HG_LOG_LEVEL_MAX, "", "", NULL)
 
 #define X(constant, name, brief, stream) constant,
@@ -230,7 +230,7 @@ HG_UTIL_PUBLIC void hg_log_set_subsys_level(const char* subsys, enum hg_log_leve
 HG_UTIL_PUBLIC void hg_log_set_func(hg_log_func_t log_func);
 HG_UTIL_PUBLIC hg_log_func_t hg_log_get_func(void);
 
-/* Where to; NULL: stderr for errors, stdout for the rest. */
+/* Where to; NULL: stderr. */
 HG_UTIL_PUBLIC void hg_log_set_stream_error(FILE* stream);
 HG_UTIL_PUBLIC void hg_log_set_stream_warning(FILE* stream);
 HG_UTIL_PUBLIC void hg_log_set_stream_debug(FILE* stream);

@@ -37,21 +37,30 @@ hg_proc_cb_t output_proc(const Handle& h) noexcept {
 
 [[gnu::noinline, gnu::cold]] hg_return_t cannot_get(const Handle& h, hg_proc_cb_t proc) noexcept {
     NA_LOG_ERROR(
-        rpc, "RPC {:#x}: {}", h.info().id,
+        rpc, "RPC {}: {}", h.name(),
         proc == nullptr ? "it has no such structure" : "nothing was received, or it was released");
     return HG_FAULT;
 }
 
 [[gnu::noinline, gnu::cold]] hg_return_t cannot_free(const Handle& h, hg_proc_cb_t proc) noexcept {
     if (proc == nullptr) {
-        NA_LOG_ERROR(rpc, "RPC {:#x}: it has no such structure", h.info().id);
+        NA_LOG_ERROR(rpc, "RPC {}: it has no such structure", h.name());
         return HG_FAULT;
     }
     NA_LOG_ERROR(rpc,
-                 "RPC {:#x}: no structure to free: it was freed already, or no HG_Get_input or "
+                 "RPC {}: no structure to free: it was freed already, or no HG_Get_input or "
                  "HG_Get_output of this handle succeeded",
-                 h.info().id);
+                 h.name());
     return HG_INVALID_ARG;
+}
+
+// The bytes are a peer's, and so is what they cause: no error of this program.
+[[gnu::noinline, gnu::cold]] void say_undecoded(const Handle& h, const Handle::Payload& payload,
+                                                Status s) noexcept {
+    NA_LOG_WARNING(rpc, "RPC {}: its {} of {} bytes from {} cannot be decoded: {}", h.name(),
+                   h.is_target() ? "input" : "output",
+                   payload.beyond.empty() ? payload.message.size() : payload.beyond.size(),
+                   h.info().addr->uri(), to_string(s));
 }
 
 hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Payload* payload,
@@ -63,6 +72,8 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
         const Status s = c_api::decode(h, proc, structure, *payload, offset);
         if (ok(s)) [[likely]] {
             h.ref_got();
+        } else {
+            say_undecoded(h, *payload, s);
         }
         return code(s);
     } catch (const std::bad_alloc&) {
@@ -99,6 +110,8 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
                                        target.info().cls->offset(Lane::unexpected));
         if (ok(s)) {
             shown.ref_got();
+        } else {
+            say_undecoded(target, *payload, s);
         }
         return code(s);
     } catch (const std::bad_alloc&) {
@@ -298,7 +311,7 @@ hg_return_t HG_Get_input_buf(hg_handle_t handle, void** in_buf_p, hg_size_t* in_
         return give(h.input_space(), in_buf_p, in_buf_size_p);
     }
     if (h.input() == nullptr) {
-        NA_LOG_ERROR(rpc, "RPC {:#x}: its input was released", h.info().id);
+        NA_LOG_ERROR(rpc, "RPC {}: its input was released", h.name());
         return HG_FAULT;
     }
     return give(h.input()->message, in_buf_p, in_buf_size_p);
@@ -320,7 +333,7 @@ hg_return_t HG_Get_output_buf(hg_handle_t handle, void** out_buf_p, hg_size_t* o
         return give(h.output_space(), out_buf_p, out_buf_size_p);
     }
     if (h.output() == nullptr) {
-        NA_LOG_ERROR(rpc, "RPC {:#x}: there is no output", h.info().id);
+        NA_LOG_ERROR(rpc, "RPC {}: there is no output", h.name());
         return HG_FAULT;
     }
     return give(h.output()->message, out_buf_p, out_buf_size_p);

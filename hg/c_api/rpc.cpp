@@ -123,7 +123,7 @@ Status respond(Handle& h, const Callback& callback, void* out_struct) {
 }  // namespace
 
 void c_api::cannot_forward(const Handle& h, Status why) noexcept {
-    NA_LOG_ERROR(rpc, "cannot forward RPC {:#x}: {}", h.info().id, why_not_forward(why));
+    NA_LOG_ERROR(rpc, "cannot forward RPC {}: {}", h.name(), why_not_forward(why));
 }
 
 void c_api::cannot_respond(std::uint64_t id, Status why) noexcept {

@@ -220,7 +220,7 @@ bool is_level(std::string_view name, Level level) noexcept {
 
 std::FILE* stream(Level level) noexcept {
     std::FILE* set = state().streams[stream_index(level)].load(std::memory_order_relaxed);
-    return set != nullptr ? set : level <= Level::error ? stderr : stdout;
+    return set != nullptr ? set : stderr;
 }
 
 std::string outlet_list() {

@@ -120,7 +120,7 @@ int main(void) {
     EXPECT(lines == 1 && strstr(line, "disk is 90% full") != NULL);
     EXPECT(strstr(line, "storage") != NULL && strstr(line, "[warning]") != NULL);
     EXPECT(strstr(line, "util_log.c") != NULL && strstr(line, "main") != NULL);
-    EXPECT(last_stream == stdout && hg_log_get_stream_warning() == stdout);
+    EXPECT(last_stream == stderr && hg_log_get_stream_warning() == stderr);
     HG_LOG_WRITE(storage, HG_LOG_LEVEL_INFO, "too much");
     EXPECT(lines == 1);
     memset(large, 'x', sizeof large);

@@ -125,7 +125,7 @@ TEST_CASE("streams by level", "[log]") {
     log_all_levels();
     REQUIRE(c.count() == 4);
     CHECK(lines[0].first == errors);
-    CHECK(lines[1].first == stdout);
+    CHECK(lines[1].first == stderr);
     CHECK(lines[2].first == others);
     CHECK(lines[3].first == others);
     // Without a printer it is written there.
