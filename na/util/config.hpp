@@ -43,7 +43,9 @@ inline constexpr Variable kSmAllowUids{
     "NA_SM_ALLOW_UIDS", "", "further user ids that may connect over sm: comma-separated, or `any`"};
 inline constexpr Variable kSmCma{
     "NA_SM_CMA", "1",
-    "0: sm does not use cross-memory attach, data bounces through shared buffers"};
+    "0: sm does not use cross-memory attach, data bounces through shared buffers; 1: it does "
+    "towards "
+    "processes of this user, unless this process holds CAP_SYS_PTRACE; 2: even then"};
 inline constexpr Variable kLockBias{
     "NA_LOCK_BIAS", "1",
     "0: the locks of a context cost every thread the same, instead of next to nothing where one "

@@ -311,7 +311,7 @@ Verdict Context::accept(UniqueFd& socket, const Credentials& process, Received& 
         if (!domain_.listens() && (process.pid != getpid() || *name != domain_.name())) {
             c.leave_uncalled();
         }
-        c.set_attach(can_attach(process.pid, hello.nonce));
+        c.set_attach(can_attach(process, hello.nonce), hello.nonce);
 
         const int error = send_answer(c);
         if (is_shortage(error)) {

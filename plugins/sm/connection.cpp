@@ -35,7 +35,8 @@ Connection::Connection(Context& context_, UniqueFd socket_, Credentials process_
     pool_.attach(region_.at<std::byte>(geometry.pool_offset(outgoing ? 0 : 1)), geometry);
 }
 
-void Connection::set_attach(bool works) noexcept {
+void Connection::set_attach(bool works, const Nonce& nonce) noexcept {
+    nonce_ = nonce;
     attach_ = works ? Attach::yes : Attach::no;
     out_.producer.attach.store(static_cast<std::uint32_t>(attach_), std::memory_order_release);
 }
@@ -89,7 +90,7 @@ void Connection::limit_inject() noexcept {
     }
 }
 
-bool Connection::peer_exists() noexcept {
+bool Connection::peer_is_same() noexcept {
     constexpr std::int64_t kFresh = 1'000'000;
     timespec t{};
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -97,7 +98,8 @@ bool Connection::peer_exists() noexcept {
     if (now - seen_alive_ < kFresh) {
         return true;
     }
-    if (state != State::open || hung_up()) {
+    // The socket alone proves nothing: a child of the peer may hold it.
+    if (state != State::open || hung_up() || !shows(process.pid, nonce_)) {
         return false;
     }
     seen_alive_ = now;

@@ -140,7 +140,7 @@ class Connection {
     // We can read and write the peer's memory.
     bool attached() const noexcept { return attach_ == Attach::yes; }
     bool attach_known() const noexcept { return attach_ != Attach::unknown; }
-    void set_attach(bool works) noexcept;
+    void set_attach(bool works, const Nonce& nonce) noexcept;
     // Made to a class that does not listen, by somebody whom it has not called: he may reach its
     // memory, and answer, but not call. One of his calls ends the connection.
     void leave_uncalled() noexcept {
@@ -154,9 +154,9 @@ class Connection {
     void become(State next) noexcept;
     void set_peer_limits(const std::uint64_t (&max_message)[kLanes]) noexcept;
 
-    // The process at the other end exists as of a millisecond ago: its number cannot have been
-    // given to another.
-    bool peer_exists() noexcept;
+    // Whether the process that greeted still runs the program that greeted, as of a millisecond
+    // ago. Requires: attached().
+    bool peer_is_same() noexcept;
     // The peer has let go of the socket, or never took it up. A system call.
     bool hung_up() const noexcept;
     // No sign that the peer ever had it: nothing to read in the socket (an acceptance, a refusal),
@@ -269,6 +269,7 @@ class Connection {
     Attach attach_ = Attach::unknown;
     Direction& out_;
     Direction& in_;
+    Nonce nonce_{};  // of the peer
     std::int64_t seen_alive_ = 0;
 
     OpList queue_;

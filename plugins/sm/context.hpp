@@ -208,7 +208,7 @@ class Context final : public plugin::Context {
     plugin::Posted try_connect(Peer& peer, std::uint8_t target, Connection*& made);
     Connection& enter(std::unique_ptr<Connection> connection);
     Nonce nonce() const noexcept;
-    bool can_attach(pid_t process, const Nonce& nonce) const noexcept;
+    bool can_attach(const Credentials& process, const Nonce& nonce) const noexcept;
 
     // rma.cpp
     // An operation is under way over this connection.

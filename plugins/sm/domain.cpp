@@ -83,7 +83,9 @@ Domain::Domain(const plugin::OpenSpec& spec)
     : contexts_(std::max<std::size_t>({spec.contexts, spec.info.max_contexts, 1})),
       listens_(spec.listen),
       sleepless_(spec.info.no_block),
-      attach_allowed_(config::number(config::kSmCma) != 0),
+      attaching_(config::number(config::kSmCma) == 0   ? Attaching::never
+                 : config::number(config::kSmCma) == 1 ? Attaching::unprivileged
+                                                       : Attaching::always),
       allocations_(random_) {
     caps_.protocol = "sm";
     caps_.max_message[0] = limit(spec.info.max_unexpected);

@@ -13,6 +13,14 @@
 
 namespace na::sm {
 
+// When this process uses cross-memory attach (NA_SM_CMA). Never towards another user: see
+// rma_attach.cpp.
+enum class Attaching : std::uint8_t {
+    never,
+    unprivileged,  // unless this process holds CAP_SYS_PTRACE
+    always,        // the program trusts every process of its user
+};
+
 class Domain final : public plugin::Domain {
  public:
     static Result<std::unique_ptr<plugin::Domain>> open(const plugin::OpenSpec& spec);
@@ -36,7 +44,7 @@ class Domain final : public plugin::Domain {
     const std::string& name() const noexcept { return name_; }
     bool listens() const noexcept { return listens_; }
     bool sleepless() const noexcept { return sleepless_; }
-    bool attach_allowed() const noexcept { return attach_allowed_; }
+    Attaching attaching() const noexcept { return attaching_; }
     // Whether processes of this user may be peers.
     bool allows_user(std::uint32_t uid) const noexcept;
     const Geometry& geometry() const noexcept { return geometry_; }
@@ -57,7 +65,7 @@ class Domain final : public plugin::Domain {
     const std::size_t contexts_;
     const bool listens_;
     const bool sleepless_;
-    const bool attach_allowed_;
+    const Attaching attaching_;
     bool any_user_ = false;
     std::vector<std::uint32_t> users_;
     Geometry geometry_{};

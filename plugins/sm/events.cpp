@@ -192,7 +192,7 @@ void Context::on_answer(Connection& c, Received& message) noexcept {
     }
     c.set_peer_pages(std::move(*status), std::move(*ready), answer.bit);
     c.set_peer_limits(answer.max_message);
-    c.set_attach(can_attach(c.process.pid, answer.nonce));
+    c.set_attach(can_attach(c.process, answer.nonce), answer.nonce);
     // The peer may have waited for that word; and what we sent meanwhile may need a bit in its map.
     c.notify();
 }

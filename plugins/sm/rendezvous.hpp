@@ -40,6 +40,9 @@ struct Nonce {
     std::uint64_t value;
 };
 
+// Whether that number lies there in the memory of the process. A system call. In rma_attach.cpp.
+bool shows(pid_t process, const Nonce& nonce) noexcept;
+
 struct Hello {
     Control control;
     std::uint32_t version;

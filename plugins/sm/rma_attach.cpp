@@ -1,10 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Cross-memory attach: reading and writing a peer's memory by system call. Which process that is,
-// the kernel has said (SO_PEERCRED); whether it works was tried once, on a number that the peer
-// showed us.
+// Cross-memory attach: reading and writing a peer's memory by system call.
+//
+// The kernel lets a process attach to whatever it may debug. A process with CAP_SYS_PTRACE may
+// debug set-user-ID programs, too, and other users' processes. A peer could make such a process
+// read and write them on its behalf: the peer executes a set-user-ID program under the number that
+// it greeted with, while a child keeps the socket. Therefore attach is used only where the kernel's
+// check protects everybody:
+//
+//   user       the peer's user (SO_PEERCRED) is this process's effective user
+//   privilege  this process does not hold CAP_SYS_PTRACE, in any user namespace (NA_SM_CMA=2
+//              overrides that)
+//   program    a random number lies where the peer showed it, in the process of that number; looked
+//              at again every millisecond, since an exec, or another process with that number,
+//              replaces the memory
+//
+// Otherwise data goes through the shared buffers, and the owner of the memory checks each access.
 #include <cerrno>
 
+#include <linux/capability.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "plugins/sm/context.hpp"
 #include "plugins/sm/region.hpp"
@@ -29,12 +45,18 @@ Status status_of_attach(int error) noexcept {
     }
 }
 
+// The permitted set counts, not the effective one: a thread may raise what is permitted at any
+// time.
+bool may_debug_others() noexcept {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
+    return syscall(SYS_capget, &header, sets) != 0 ||
+           (sets[CAP_TO_INDEX(CAP_SYS_PTRACE)].permitted & CAP_TO_MASK(CAP_SYS_PTRACE)) != 0;
+}
+
 }  // namespace
 
-bool Context::can_attach(pid_t process, const Nonce& nonce) const noexcept {
-    if (!domain_.attach_allowed() || process <= 0) {
-        return false;
-    }
+bool shows(pid_t process, const Nonce& nonce) noexcept {
     std::uint64_t value = 0;
     iovec local{&value, sizeof value};
     iovec remote{reinterpret_cast<void*>(static_cast<std::uintptr_t>(nonce.address)), sizeof value};
@@ -42,9 +64,20 @@ bool Context::can_attach(pid_t process, const Nonce& nonce) const noexcept {
     return n == static_cast<ssize_t>(sizeof value) && value == nonce.value;
 }
 
+bool Context::can_attach(const Credentials& process, const Nonce& nonce) const noexcept {
+    if (domain_.attaching() == Attaching::never || process.pid <= 0 || process.uid != geteuid()) {
+        return false;
+    }
+    if (process.pid == getpid()) {
+        return shows(process.pid, nonce);
+    }
+    return (domain_.attaching() == Attaching::always || !may_debug_others()) &&
+           shows(process.pid, nonce);
+}
+
 Status Context::read_peer(Connection& c, void* to, std::uint64_t address,
                           std::size_t bytes) noexcept {
-    if (!c.peer_exists()) {
+    if (!c.peer_is_same()) {
         return Status::hostunreach;
     }
     std::size_t done = 0;
@@ -63,7 +96,7 @@ Status Context::read_peer(Connection& c, void* to, std::uint64_t address,
 
 Context::Copied Context::copy_attached(Op& op, std::size_t limit, Status& status) noexcept {
     OpState& s = state_of(op);
-    if (!s.connection->peer_exists()) {
+    if (!s.connection->peer_is_same()) {
         status = Status::hostunreach;
         events_soon();
         return Copied::failed;

@@ -13,6 +13,8 @@
 #include <string>
 #include <type_traits>
 
+#include <linux/capability.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -140,7 +142,23 @@ void skip(const std::string& reason) {
 
 }  // namespace support
 
+// With CAP_SYS_PTRACE sm does not use cross-memory attach. The suites test what users get that are
+// not root; test/privileged tests the other.
+static void drop_tracing() {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
+    if (syscall(SYS_capget, &header, sets) == 0) {
+        for (__u32 __user_cap_data_struct::*set :
+             {&__user_cap_data_struct::effective, &__user_cap_data_struct::permitted,
+              &__user_cap_data_struct::inheritable}) {
+            sets[CAP_TO_INDEX(CAP_SYS_PTRACE)].*set &= ~CAP_TO_MASK(CAP_SYS_PTRACE);
+        }
+        syscall(SYS_capset, &header, sets);
+    }
+}
+
 int main(int argc, char** argv) {
+    drop_tracing();
     Catch::Session session;
     support::Options& options = support::options();
     std::string protocol;

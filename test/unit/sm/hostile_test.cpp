@@ -196,6 +196,26 @@ TEST_CASE("hostile: puts and gets by forged keys, offsets and lengths") {
     check_alive(server, friendly);
 }
 
+TEST_CASE("hostile: memory of another program than the one that greeted is not read") {
+    const bool replaced = GENERATE(false, true);
+    Node server(spec(100000));
+    Node friendly;
+    FakePeer peer;
+    peer.join(server.uri(), [&] { server.poll(); });
+    if (replaced) {
+        ++peer.nonce;  // as after an exec, or in a later process with that number
+    }
+    const std::vector<std::byte> secret(50'000, std::byte{7});
+    peer.out().claims[0] = static_cast<std::uint32_t>(Claim::offered);
+    peer.write(Forged<Iov>{{Kind::iov, 0, 0, 0},
+                           {reinterpret_cast<std::uintptr_t>(secret.data()), secret.size()}});
+    REQUIRE(settle([&] { return !server->messages.empty(); }, server));
+    const auto& data = server->messages.front().data;
+    CHECK(ok(server->messages.front().status) == !replaced);
+    CHECK((std::count(data.begin(), data.end(), std::byte{7}) == 0) == replaced);
+    check_alive(server, friendly);
+}
+
 TEST_CASE("hostile: a large message beyond all limits costs nothing") {
     Node server;
     Node friendly;

@@ -42,7 +42,8 @@ class Machine:
         self.folder = folder
         self.client, self.server = cpus
         self.seconds = seconds
-        self.environment = dict(os.environ, UCX_LOG_LEVEL="error", HG_LOG_LEVEL="error")
+        # As root too what other users get: sm attaches to the memory of this user's processes.
+        self.environment = {"NA_SM_CMA": "2", **os.environ, "UCX_LOG_LEVEL": "error", "HG_LOG_LEVEL": "error"}
 
     def tool(self, name):
         return os.path.join(self.folder, "tools", "perf", name)
