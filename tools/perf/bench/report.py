@@ -6,14 +6,16 @@ import math
 import statistics
 
 COLOURS = ("#c0392b", "#2471a3", "#1e8449", "#b7950b", "#7d3c98", "#566573", "#d35400", "#148f77", "#884ea0", "#2c3e50")
-WIDTH, HEIGHT = 760, 420
-LEFT, RIGHT, TOP, BOTTOM = 70, 230, 20, 50
+PLOT, HEIGHT = 460, 420  # the plot's width; of the whole, at least
+LEFT, TOP, BOTTOM = 70, 20, 50
+# Of a legend: where its rows begin beyond the plot, one row, and one character of 12 px, at most.
+KEY, ROW, CHARACTER = 40, 18, 8
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 64em; color: #222; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 72em; color: #222; }
 table { border-collapse: collapse; } td, th { padding: .2em .8em; text-align: right; border-bottom: 1px solid #ddd; }
 td:first-child, th:first-child { text-align: left; } .pass { color: #1e8449; } .short, .failed { color: #c0392b; } .unclear { color: #b7950b; }
-svg text { font: 12px system-ui, sans-serif; fill: #333; } .grid { stroke: #e5e5e5; }
+svg { max-width: 100%; } svg text { font: 12px system-ui, sans-serif; fill: #333; } .grid { stroke: #e5e5e5; }
 """
 
 
@@ -41,21 +43,26 @@ def chart(title, unit, series):
     low, high = math.log(ticks[0]), math.log(ticks[-1] if ticks[-1] > ticks[0] else ticks[0] * 10)
     small, large = math.log2(min(sizes)), math.log2(max(sizes) if max(sizes) > min(sizes) else min(sizes) * 2)
 
+    # As wide as the longest name of the legend needs, and as high as all of them.
+    right = LEFT + PLOT
+    width = right + KEY + CHARACTER * max(len(name) for name in series)
+    height = max(HEIGHT, TOP + 14 + ROW * len(series))
+
     def x(size):
-        return LEFT + (math.log2(size) - small) / (large - small) * (WIDTH - LEFT - RIGHT)
+        return LEFT + (math.log2(size) - small) / (large - small) * PLOT
 
     def y(value):
-        return HEIGHT - BOTTOM - (math.log(value) - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
+        return height - BOTTOM - (math.log(value) - low) / (high - low) * (height - TOP - BOTTOM)
 
-    out = [f'<h2>{html.escape(title)}</h2>', f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img">',
+    out = [f'<h2>{html.escape(title)}</h2>', f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img">',
            f'<title>{html.escape(title)}</title>']
     for tick in ticks:
-        out.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
+        out.append(f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
                    f'<text x="{LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
     exponents = range(math.ceil(small), math.floor(large) + 1)
     for e in [e for e in exponents if (e - math.ceil(small)) % 3 == 0]:
-        out.append(f'<line class="grid" y1="{TOP}" y2="{HEIGHT - BOTTOM}" x1="{x(2**e):.1f}" x2="{x(2**e):.1f}"/>'
-                   f'<text x="{x(2**e):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{bytes_name(2**e)}</text>')
+        out.append(f'<line class="grid" y1="{TOP}" y2="{height - BOTTOM}" x1="{x(2**e):.1f}" x2="{x(2**e):.1f}"/>'
+                   f'<text x="{x(2**e):.1f}" y="{height - BOTTOM + 18}" text-anchor="middle">{bytes_name(2**e)}</text>')
     out.append(f'<text x="{LEFT}" y="{TOP - 6}">{html.escape(unit)}</text>')
     for i, (name, points) in enumerate(series.items()):
         colour = COLOURS[i % len(COLOURS)]
@@ -66,9 +73,9 @@ def chart(title, unit, series):
             if v > 0:
                 out.append(f'<circle cx="{x(s):.1f}" cy="{y(v):.1f}" r="2.5" fill="{colour}">'
                            f'<title>{html.escape(name)}, {bytes_name(s)}: {v:.4g}</title></circle>')
-        row = TOP + 14 + 18 * i
-        out.append(f'<line x1="{WIDTH - RIGHT + 14}" x2="{WIDTH - RIGHT + 34}" y1="{row - 4}" y2="{row - 4}" stroke="{colour}" '
-                   f'stroke-width="2"{dash}/><text x="{WIDTH - RIGHT + 40}" y="{row}">{html.escape(name)}</text>')
+        row = TOP + 14 + ROW * i
+        out.append(f'<line x1="{right + 14}" x2="{right + 34}" y1="{row - 4}" y2="{row - 4}" stroke="{colour}" '
+                   f'stroke-width="2"{dash}/><text x="{right + KEY}" y="{row}">{html.escape(name)}</text>')
     out.append("</svg>")
     return "\n".join(out)
 

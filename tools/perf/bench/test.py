@@ -5,6 +5,7 @@
 import contextlib
 import io
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -149,6 +150,17 @@ class Calls(unittest.TestCase):
             said, _, text = verdict(found)
             self.assertEqual((said, bench.status(found)), ("failed", 1))
             self.assertIn("7 wrong bytes", text)
+
+
+class Report(unittest.TestCase):
+    def test_legends_lie_within_their_figure(self):
+        names = [f"a run with a name of many words, number {i:02}, over a transport" for i in range(30)]
+        drawn = report.chart("title", "us", {name: {8: 1.0, 4096: 20.0 + i} for i, name in enumerate(names)})
+        width, height = (float(n) for n in re.search(r'viewBox="0 0 (\S+) (\S+)"', drawn).groups())
+        for name in names:
+            x, y = re.search(rf'<text x="(\S+)" y="(\S+)">{name}</text>', drawn).groups()
+            self.assertLessEqual(float(x) + 7 * len(name), width, name)
+            self.assertLessEqual(float(y), height, name)
 
 
 class Plan(unittest.TestCase):
