@@ -525,6 +525,8 @@ Detached run_task(EngineCore& engine, Task<void> task) {
 Result<Engine> Engine::open(std::string_view info, bool listen, EngineOptions options) {
     auto core = detail::EngineCore::open(info, listen, std::move(options));
     if (!core) {
+        // The program has the error, and may not show it.
+        NA_LOG_DEBUG(cls, "{}", core.error().message);
         return std::move(core).error();
     }
     return Engine(*core);

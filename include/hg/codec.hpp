@@ -30,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -103,9 +104,52 @@ concept has_free_serialize = requires(Writer& w, T& v) {
 template <typename T>
 concept custom = std::is_class_v<T> &&
     (has_member_serialize<T> || has_save_load<T> || has_free_serialize<T>);
+// Whether the class has a member of that name, accessible or not: with one, a class that derives
+// from both has two, and its name is ambiguous.
+struct HasSerialize {
+    int serialize;
+};
 template <typename T>
-concept plain_aggregate =
-    std::is_aggregate_v<T> && std::is_class_v<T> && !has_codec<T> && !custom<T>;
+struct WithSerialize : T, HasSerialize {};
+template <typename T>
+consteval bool names_serialize() {
+    if constexpr (std::is_class_v<T> && !std::is_final_v<T>) {
+        return !requires {
+            &WithSerialize<T>::serialize;
+        };
+    } else {
+        return false;
+    }
+}
+// A serialize() that the library cannot call.
+template <typename T>
+concept hidden_serialize = names_serialize<T>() && !custom<T>;
+
+// An aggregate whose first initializer is for a base class.
+template <typename T>
+struct OnlyBaseOf {
+    template <typename U>
+    requires(std::is_base_of_v<U, T> && !std::same_as<U, T>) operator U() const noexcept {
+        std::terminate();
+    }
+};
+template <typename T>
+concept aggregate_with_base = std::is_aggregate_v<T> && std::is_class_v<T> && requires {
+    T{OnlyBaseOf<T>{}};
+};
+
+template <typename T>
+concept plain_aggregate = std::is_aggregate_v<T> && std::is_class_v<T> && !has_codec<T> &&
+                          !custom<T> && !aggregate_with_base<T> && !hidden_serialize<T>;
+
+template <typename T>
+inline constexpr bool wide_span = false;  // its elements need an alignment
+template <typename T, std::size_t N>
+inline constexpr bool wide_span<std::span<T, N>> = sizeof(T) != 1;
+template <typename T>
+inline constexpr bool writable_span = false;
+template <typename T, std::size_t N>
+inline constexpr bool writable_span<std::span<T, N>> = !std::is_const_v<T>;
 
 // Says which values it has: valid_enum() beside it.
 template <typename T>
@@ -491,9 +535,15 @@ consteval bool can_send() {
     } else if constexpr (plain_aggregate<U>) {
         return fields_can_be_sent<U, Look - 1>();
     } else {
-        return has_codec<U> || custom<U>;
+        return has_codec<U> || (custom<U> && std::default_initializable<U>);
     }
 }
+
+// Reasons that have a message of their own.
+template <typename T>
+inline constexpr bool based = aggregate_with_base<T> && !has_codec<T> && !custom<T>;
+template <typename T>
+inline constexpr bool unmade = custom<T> && !std::default_initializable<T>;
 
 template <typename T>
 consteval void check_can_send() {
@@ -504,9 +554,27 @@ consteval void check_can_send() {
                   "a reference cannot be sent: send the object itself");
     static_assert(!std::same_as<T, long double>,
                   "long double differs between machines: send double");
-    static_assert(std::is_pointer_v<T> || std::same_as<T, long double> || can_send<T>(),
-                  "this type cannot be sent: make it an aggregate, or write beside it "
-                  "template <class Archive> void serialize(Archive& ar, Type& value)");
+    using U = std::remove_cv_t<T>;
+    static_assert(
+        !hidden_serialize<U>,
+        "serialize() of this type cannot be called: where it is private, write "
+        "friend struct hg::Access; into the class; it takes an Archive& and is not const");
+    static_assert(!based<U>,
+                  "an aggregate with a base class is not seen through: make the base a member, or "
+                  "write template <class Archive> void serialize(Archive& ar, Type& value)");
+    static_assert(!unmade<U>,
+                  "this type has no default constructor: a value is made before it is read, so "
+                  "give it a public one");
+    static_assert(!writable_span<U>, "a span that is received is read only: std::span<const T>");
+    static_assert(!wide_span<U> || writable_span<U>,
+                  "a span of elements larger than a byte would not be aligned in the message: "
+                  "receive hg::Elements (a view), or a std::vector (a copy)");
+    static_assert(
+        std::is_pointer_v<T> || std::is_reference_v<T> || std::same_as<T, long double> ||
+            hidden_serialize<U> || based<U> || unmade<U> || can_send<T>(),
+        "this type cannot be sent: make it an aggregate, or write beside it "
+        "template <class Archive> void serialize(Archive& ar, Type& value); the same goes "
+        "for what it holds, and each type needs a default constructor");
 }
 
 }  // namespace detail

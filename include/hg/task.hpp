@@ -69,6 +69,13 @@ struct Promise : PromiseBase {
     template <typename U>
     requires std::is_constructible_v<T, U>
     void return_value(U&& v) { value.emplace(std::forward<U>(v)); }
+    // Only to say what is wrong.
+    template <typename U>
+    requires(!std::is_constructible_v<T, U>) void return_value(U&&) {
+        static_assert(std::is_constructible_v<T, U>,
+                      "the value of co_return does not convert to the Task's: a call or a Task is "
+                      "returned by co_return co_await");
+    }
     T take() {
         if (exception) {
             std::rethrow_exception(exception);

@@ -24,13 +24,63 @@ constexpr hg::Rpc<std::string_view()> text{"text"};
 
 #if MISUSE == 1  // a pointer means nothing to another process
 constexpr hg::Rpc<void(const char*)> pointer{"pointer"};
-#elif MISUSE == 2  // this type cannot be sent: make it an aggregate, or write beside it
+#elif MISUSE == 2   // this type cannot be sent: make it an aggregate, or write beside it
 constexpr hg::Rpc<void(Widget)> widget{"widget"};
-#elif MISUSE == 3  // this type cannot be sent: make it an aggregate, or write beside it
+#elif MISUSE == 3   // this type cannot be sent: make it an aggregate, or write beside it
 constexpr hg::Rpc<std::vector<Widget>(int)> widgets{"widgets"};
-#elif MISUSE == 4  // long double differs between machines
+#elif MISUSE == 4   // long double differs between machines
 constexpr hg::Rpc<long double(int)> wide{"wide"};
-#elif MISUSE == 5  // a one-way RPC has no result
+#elif MISUSE == 27  // write friend struct hg::Access; into the class
+class Hidden {
+    int value_ = 0;
+    template <class Archive>
+    void serialize(Archive& ar) {
+        ar(value_);
+    }
+};
+constexpr hg::Rpc<void(Hidden)> hidden{"hidden"};
+#elif MISUSE == 28  // serialize() of this type cannot be called
+struct Shown {  // an aggregate all the same
+    int value;
+
+ private:
+    template <class Archive>
+    void serialize(Archive& ar) {
+        ar(value);
+    }
+};
+constexpr hg::Rpc<void(Shown)> shown{"shown"};
+#elif MISUSE == 29  // this type has no default constructor
+struct Made {
+    explicit Made(int);
+    template <class Archive>
+    void serialize(Archive&) {}
+};
+constexpr hg::Rpc<Made()> made{"made"};
+#elif MISUSE == 30  // an aggregate with a base class is not seen through
+struct Base {
+    int a;
+};
+struct Derived : Base {
+    int b;
+};
+constexpr hg::Rpc<void(Derived)> derived{"derived"};
+#elif MISUSE == 31  // a span of elements larger than a byte would not be aligned in the message
+constexpr hg::Rpc<void(std::span<const double>)> doubles{"doubles"};
+#elif MISUSE == 32  // a span that is received is read only
+constexpr hg::Rpc<void(std::span<char>)> chars{"chars"};
+#elif MISUSE == 33  // is returned by co_return co_await
+hg::Task<int> forgotten(hg::Peer peer) {
+    co_return find(peer, 1, "text");
+}
+#elif MISUSE == 34  // this type cannot be sent: make it an aggregate, or write beside it
+struct Inner {
+    explicit Inner(int);
+    template <class Archive>
+    void serialize(Archive&) {}
+};
+constexpr hg::Rpc<void(std::vector<Inner>)> inner{"inner"};
+#elif MISUSE == 5   // a one-way RPC has no result
 constexpr hg::OneWay<int(int)> result{"result"};
 #endif
 
@@ -76,10 +126,6 @@ hg::Task<> use(hg::Engine& engine, hg::Peer peer, hg::RemoteBulk<hg::Share::read
     co_await store(peer, hg::Bulk<hg::Share::write>::allocate(engine, 10));
 #elif MISUSE == 18  // memory that is gone before the transfer
     co_await readable.pull(std::vector<int>(10));
-#elif MISUSE == 20  // a span of elements larger than a byte would not be aligned in the message:
-                    // receive hg::Elements
-    constexpr hg::Rpc<void(std::span<const double>)> numbers{"numbers"};
-    engine.serve(numbers, [](std::span<const double>) {});
 #elif MISUSE == 21  // callers of every RPC can have a hg::Result: name its value only
     constexpr hg::Rpc<hg::Result<int>()> checked{"checked"};
     (void)co_await checked(peer);

@@ -132,6 +132,21 @@ by_pkg_config() {
         $(flags --cflags --libs "$na")
     check_programs "$out" "pkg-config $rpc, $na"
 }
+# A C++ service, by the command that the README says.
+cxx_by_pkg_config() {
+    # shellcheck disable=SC2046,SC2086
+    run_quietly "pkg-config cinnabar, C++" $CXX $SANITIZE -std=c++20 "$source/docs/examples/hello_cxx/hello.cpp" \
+        $(flags --cflags --libs cinnabar) -o "$work/hello_cxx"
+    mkfifo "$work/address"
+    "$work/hello_cxx" server na+sm >"$work/address" &
+    local address answer
+    read -r -t 60 address <"$work/address" || fail "the C++ server says no address"
+    answer="$(timeout 60 "$work/hello_cxx" client "$address" 2 3)" || fail "the C++ client"
+    [ "$answer" = 5 ] || fail "C++: 2 + 3 is \"$answer\""
+    "$work/hello_cxx" stop "$address" && wait $! || fail "the C++ server does not end"
+    echo "ok: pkg-config cinnabar, C++"
+}
+cxx_by_pkg_config
 by_pkg_config cinnabar cinnabar-na
 mercury_compat=yes
 [ -f "$libs/pkgconfig/mercury.pc" ] || mercury_compat=""

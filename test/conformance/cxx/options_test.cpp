@@ -3,12 +3,15 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <cstdarg>
+#include <cstdio>
 #include <list>
 #include <numeric>
 #include <thread>
 
 #include "conformance/cxx/scene.hpp"
 #include "hg/bulk.hpp"
+#include "mercury.h"
 
 using namespace cxxtest;
 using namespace std::chrono_literals;
@@ -267,4 +270,30 @@ TEST_CASE("numbers are read where they are") {
         CHECK(held->size() == n);
         CHECK(held->to_vector() == expected);
     }
+}
+
+namespace {
+
+std::string logged;
+int keep_line(FILE*, const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char line[1024];
+    const int n = std::vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    logged += line;
+    return n;
+}
+
+}  // namespace
+
+TEST_CASE("an engine that cannot be opened says why in the program's log") {
+    logged.clear();
+    HG_Set_log_level("debug");
+    HG_Set_log_func(keep_line);
+    const auto engine = hg::Engine::open(support::options().protocol, false, {.sm_name = "x"});
+    HG_Set_log_func(nullptr);
+    HG_Set_log_level("error");
+    CHECK(engine.status() == Status::invalid_arg);
+    CHECK(logged.find("sm_name is for auto_sm") != std::string::npos);
 }
