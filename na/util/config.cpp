@@ -64,7 +64,7 @@ std::string value(const Variable& variable) {
 }
 
 std::uint64_t number(const Variable& variable) noexcept {
-    const char* text = std::getenv(variable.name);
+    const char* text = read(variable.name);
     if (text == nullptr || *text == '\0') {
         text = variable.fallback;
     }
