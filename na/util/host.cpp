@@ -31,6 +31,19 @@ std::uint64_t number_of(const char* space) {
     return stat(space, &found) == 0 ? static_cast<std::uint64_t>(found.st_ino) : 0;
 }
 
+std::string namespaces() {
+    return fmt::format("net {} pid {}", number_of("/proc/self/ns/net"),
+                       number_of("/proc/self/ns/pid"));
+}
+
+std::uint64_t hash_of(std::string_view text) noexcept {
+    std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a
+    for (const char c : text) {
+        hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+    }
+    return hash;
+}
+
 // Eleven digits to the base of 62: names of addresses have to fit where those of Mercury do, whose
 // ids are not longer.
 std::string digits(std::uint64_t n) {
@@ -49,14 +62,17 @@ std::string digits(std::uint64_t n) {
 std::string find_host_id() {
     // Users who are let in are asked for at the connection.
     const bool by_user = config::value(config::kSmAllowUids).empty();
-    const std::string all =
-        fmt::format("{} net {} pid {} user {}", boot_id(), number_of("/proc/self/ns/net"),
-                    number_of("/proc/self/ns/pid"), by_user ? std::to_string(geteuid()) : "any");
-    std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a
-    for (const char c : all) {
-        hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+    return digits(hash_of(fmt::format("{} {} user {}", boot_id(), namespaces(),
+                                      by_user ? std::to_string(geteuid()) : "any")));
+}
+
+std::uint32_t find_namespaces() {
+    if (number_of("/proc/self/ns/pid") == 0) {
+        return 0;
     }
-    return digits(hash);
+    const std::uint64_t hash = hash_of(namespaces());
+    const auto folded = static_cast<std::uint32_t>(hash ^ hash >> 32);
+    return folded != 0 ? folded : 1;
 }
 
 const std::string& host_id() {

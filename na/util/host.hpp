@@ -2,6 +2,7 @@
 // Which host this is, as far as shared memory is concerned.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace na::util {
@@ -14,5 +15,10 @@ const std::string& host_id();
 
 // The same, looked up anew. Throws std::bad_alloc.
 std::string find_host_id();
+
+// The network namespace and the pid namespace of this process, as one number. Two processes of one
+// running kernel have the same number if both namespaces are the same. Looked up anew; 0 if /proc
+// cannot be read. Any thread. Throws std::bad_alloc.
+std::uint32_t find_namespaces();
 
 }  // namespace na::util

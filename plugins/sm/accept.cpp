@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <new>
+#include <optional>
 #include <span>
 
 #include <fcntl.h>
@@ -63,6 +64,7 @@ std::size_t Context::on_listener() noexcept {
             ++stats_.refused;
             ++stats_.bad_input;
             sink_.dropped("a peer of another user");
+            refuse(std::move(socket), Verdict::user);
             continue;
         }
         Received message;
@@ -81,6 +83,7 @@ std::size_t Context::on_listener() noexcept {
                     place = greetings_.end() - 1;
                 }
             } catch (const std::bad_alloc&) {
+                refuse(std::move(socket), Verdict::limit);
                 continue;
             }
             if (place == greetings_.end()) {
@@ -99,6 +102,7 @@ std::size_t Context::on_listener() noexcept {
                 ++stats_.refused;
                 sink_.dropped("a connection without a greeting");
                 epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, place->socket.get(), nullptr);
+                refuse(std::move(place->socket), Verdict::limit);
             }
             *place = Greeting{std::move(socket), process, ++greeted_};
             if (!watch(place->socket.get(), Event::greeting,
@@ -112,12 +116,16 @@ std::size_t Context::on_listener() noexcept {
 }
 
 // Without a file for it the peer cannot be accepted, and would keep the listening socket readable
-// for ever. One file is kept for this moment: it serves to accept and close, which the peer sees as
-// a hang-up. False: the file is lost to another thread, or nobody waits any more.
+// for ever. One file is kept for this moment: it serves to accept, to say why, and to close. False:
+// the file is lost to another thread, or nobody waits any more.
 bool Context::refuse_for_lack_of_files() noexcept {
     spare_.reset();
-    const bool refused =
-        UniqueFd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)).get() >= 0;
+    UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    const bool refused = socket.get() >= 0;
+    if (refused) {
+        const bool admitted = domain_.allows_user(credentials_of(socket.get()).uid);
+        refuse(std::move(socket), admitted ? Verdict::files : Verdict::user);
+    }
     spare_.reset(fcntl(epoll_.get(), F_DUPFD_CLOEXEC, 0));
     stats_.refused += refused ? 1 : 0;
     if (!std::exchange(complained_, true)) {
@@ -206,13 +214,21 @@ void Context::greet(UniqueFd socket, const Credentials& process, Received& messa
     ++stats_.bad_input;
     sink_.dropped(why);
     if (socket) {
-        Answer answer{};
-        answer.control = Control::answer;
-        answer.version = kLayoutVersion;
-        answer.magic = kHelloMagic;
-        answer.verdict = verdict;
-        static_cast<void>(send_message(socket.get(), &answer, sizeof answer));
+        refuse(std::move(socket), verdict);
     }
+}
+
+// A living endpoint says why: a mere hang-up would be taken for its death.
+void Context::refuse(UniqueFd socket, Verdict verdict) noexcept {
+    // Room for descriptors is not offered, so that none of the greeting's are opened here.
+    char greeting;
+    static_cast<void>(::recv(socket.get(), &greeting, sizeof greeting, MSG_DONTWAIT | MSG_TRUNC));
+    Answer answer{};
+    answer.control = Control::answer;
+    answer.version = kLayoutVersion;
+    answer.magic = kHelloMagic;
+    answer.verdict = verdict;
+    static_cast<void>(send_message(socket.get(), &answer, sizeof answer));
 }
 
 Verdict Context::accept(UniqueFd& socket, const Credentials& process, Received& message,
@@ -334,9 +350,14 @@ Verdict Context::accept(UniqueFd& socket, const Credentials& process, Received& 
 
 // Whether the process may use that name.
 Verdict Context::check_identity(const std::string& name, std::uint8_t context,
-                                const Credentials& process, const char*& why) {
-    if (const auto owner = process_of(name)) {
-        if (*owner != process.pid) {
+                                const Credentials& process, const char*& why) const {
+    const std::optional<Owner> owner = owner_of(name);
+    if (process.pid == 0 || (owner && !owner->lives_in(domain_.namespaces()))) {
+        why = "a peer in another pid namespace";
+        return Verdict::namespaces;
+    }
+    if (owner) {
+        if (owner->process != process.pid) {
             why = "a peer under the name of another process";
             return Verdict::identity;
         }

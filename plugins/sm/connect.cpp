@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <new>
+#include <optional>
 
 #include <sys/epoll.h>
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 #include "na/util/log.hpp"
 #include "plugins/sm/context.hpp"
@@ -54,18 +57,22 @@ Posted Context::connect(Peer& peer, std::uint8_t target, Connection*& made) noex
 
 Posted Context::try_connect(Peer& peer, std::uint8_t target, Connection*& made) {
     const auto failed = [&](const Error& error) {
-        // A program that keeps trying would fill the log with the same line.
-        if (!std::exchange(complained_, true)) {
-            NA_LOG_ERROR(sm, "sm://{}: {}", peer.name(), error.message);
-        }
+        explain(peer.name(), error);
         return Posted::failed(error.status);
     };
+    const std::optional<Owner> owner = owner_of(peer.name());
+    if (owner && !owner->lives_in(domain_.namespaces())) {
+        return failed({Status::addrnotavail,
+                       "it is in another network namespace or pid namespace (a container)"});
+    }
     ConnectResult connected = connect_socket(socket_name(peer.name(), target));
     switch (connected.how) {
         case Connected::yes:
             break;
-        case Connected::refused:
-            return Posted::failed(Status::hostunreach);
+        case Connected::refused: {
+            const Error why = why_refused(peer);
+            return why.status == Status::hostunreach ? Posted::failed(why.status) : failed(why);
+        }
         case Connected::busy:
             connect_blocked_ = true;
             wake_self();
@@ -79,11 +86,16 @@ Posted Context::try_connect(Peer& peer, std::uint8_t target, Connection*& made) 
              fmt::format("it belongs to user {}: add the id to NA_SM_ALLOW_UIDS to talk to it",
                          connected.peer.uid)});
     }
-    if (const auto owner = process_of(peer.name()); owner && *owner != connected.peer.pid) {
-        return failed({Status::permission,
-                       fmt::format("process {} listens under this name, which is not its own "
-                                   "(or it lives in another pid namespace)",
-                                   connected.peer.pid)});
+    // The kernel does not number a process that lives in a namespace beside or above this one.
+    if (connected.peer.pid == 0) {
+        return failed({Status::addrnotavail, "it is in another pid namespace (a container)"});
+    }
+    if (owner && owner->process != connected.peer.pid) {
+        return failed(
+            {Status::permission,
+             fmt::format("process {} listens under this name, which is not its own{}",
+                         connected.peer.pid,
+                         owner->namespaces != 0 ? "" : " (or it lives in another pid namespace)")});
     }
     const auto elsewhere = [&](const Connection* c) {
         return c->process.pid != connected.peer.pid;
@@ -130,6 +142,10 @@ Posted Context::try_connect(Peer& peer, std::uint8_t target, Connection*& made) 
     std::memcpy(hello.name, domain_.name().data(), domain_.name().size());
     const int fds[kHelloFds] = {region->fd.get(), status_page_.fd.get(), ready_page_.fd.get()};
     int error = send_message(socket, &hello, sizeof hello, fds);
+    if ((error == EPIPE || error == ECONNRESET) && !entered.untouched()) {
+        // Refused before the greeting: the answer in the socket says why, and is read in turn.
+        error = 0;
+    }
     if (error == 0 && !watch(socket, Event::connection, entered.number)) {
         error = errno;
     }
@@ -158,6 +174,34 @@ Posted Context::try_connect(Peer& peer, std::uint8_t target, Connection*& made) 
     heat(entered);
     made = &entered;
     return Posted::done();
+}
+
+Error Context::why_refused(const Peer& peer) {
+    // Versions that exist, and the next: a peer may be newer.
+    for (std::uint32_t version = 1; version <= kLayoutVersion + 1; ++version) {
+        if (version != kLayoutVersion &&
+            connect_socket(socket_name(peer.name(), 0, version)).how == Connected::yes) {
+            return {Status::protonosupport,
+                    fmt::format("it is alive, and its library has version {} of the shared-memory "
+                                "layout, this one {}: use one version on both sides",
+                                version, kLayoutVersion)};
+        }
+    }
+    return {Status::hostunreach, {}};
+}
+
+void Context::explain(std::string_view name, const Error& error) noexcept {
+    const std::uint32_t bit = std::uint32_t{1} << static_cast<unsigned>(error.status);
+    if ((explained_ & bit) == 0) {
+        explained_ |= bit;
+        NA_LOG_ERROR(sm, "sm://{}: {}", name, error.message);
+        return;
+    }
+    try {
+        log::set_last_error(fmt::format("sm://{}: {}", name, error.message));
+    } catch (const std::bad_alloc&) {
+        log::set_last_error(error.message);
+    }
 }
 
 // Gives the connection its number, and room in every list that it may enter.

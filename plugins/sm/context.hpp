@@ -189,6 +189,7 @@ class Context final : public plugin::Context {
     // accept.cpp
     std::size_t on_listener() noexcept;
     bool refuse_for_lack_of_files() noexcept;
+    static void refuse(UniqueFd socket, Verdict verdict) noexcept;
     void mute_listener(bool mute) noexcept;
     int send_answer(Connection& connection) noexcept;  // 0, or an errno value
     void answer_late() noexcept;
@@ -197,7 +198,7 @@ class Context final : public plugin::Context {
     Verdict accept(UniqueFd& socket, const Credentials& process, Received& message,
                    const char*& why);
     Verdict check_identity(const std::string& name, std::uint8_t context,
-                           const Credentials& process, const char*& why);
+                           const Credentials& process, const char*& why) const;
     static bool owns(const std::string& name, std::uint8_t context, pid_t process) noexcept;
 
     // connect.cpp
@@ -206,6 +207,11 @@ class Context final : public plugin::Context {
     bool replace_unanswered(Peer& peer, Connection& connection) noexcept;
     plugin::Posted connect(Peer& peer, std::uint8_t target, Connection*& made) noexcept;
     plugin::Posted try_connect(Peer& peer, std::uint8_t target, Connection*& made);
+    // Why nobody listens at the peer's name: a living peer may be the reason.
+    static Error why_refused(const Peer& peer);
+    // Remembers the error for the caller, and logs the first of each status: a program that keeps
+    // trying would fill the log.
+    void explain(std::string_view name, const Error& error) noexcept;
     Connection& enter(std::unique_ptr<Connection> connection);
     Nonce nonce() const noexcept;
     bool can_attach(const Credentials& process, const Nonce& nonce) const noexcept;
@@ -259,7 +265,8 @@ class Context final : public plugin::Context {
     std::uint64_t freed_ = 0;       // generation of the domain's allocations that peers know about
     std::int64_t muted_until_ = 0;  // the listening socket, for lack of files; 0: it is watched
     bool connect_blocked_ = false;
-    bool complained_ = false;  // about open files; once is enough
+    std::uint32_t explained_ = 0;  // statuses that are in the log, one bit each
+    bool complained_ = false;      // about open files; once is enough
 
     StatusPage* status_ = nullptr;
     SharedMemory status_page_;

@@ -13,6 +13,7 @@
 
 #include "na/util/config.hpp"
 #include "na/util/guarded.hpp"
+#include "na/util/host.hpp"
 #include "na/util/log.hpp"
 #include "plugins/sm/address.hpp"
 #include "plugins/sm/context.hpp"
@@ -82,6 +83,7 @@ void parse_users(const std::string& text, bool& any, std::vector<std::uint32_t>&
 Domain::Domain(const plugin::OpenSpec& spec)
     : contexts_(std::max<std::size_t>({spec.contexts, spec.info.max_contexts, 1})),
       listens_(spec.listen),
+      namespaces_(util::find_namespaces()),
       sleepless_(spec.info.no_block),
       attaching_(config::number(config::kSmCma) == 0   ? Attaching::never
                  : config::number(config::kSmCma) == 1 ? Attaching::unprivileged
@@ -147,12 +149,13 @@ Status Domain::take_name(const plugin::OpenSpec& spec, Error& error) {
             error = std::move(name).error();
             return error.status;
         }
-        if (const auto owner = process_of(*name); owner && *owner != getpid()) {
+        if (const auto owner = owner_of(*name);
+            owner && (owner->process != getpid() || !owner->lives_in(namespaces_))) {
             error = {Status::invalid_arg,
                      fmt::format("the sm name \"{}\" is of the form <pid>-<number>, which belongs "
                                  "to process {}: leave the "
                                  "name out, or choose another",
-                                 *name, *owner)};
+                                 *name, owner->process)};
             return error.status;
         }
         const Status s = bind(*name);
@@ -164,7 +167,8 @@ Status Domain::take_name(const plugin::OpenSpec& spec, Error& error) {
     // A number can be taken by an explicit name, or by what a forked parent with this process id
     // left: try the next.
     for (int attempts = 0; attempts < 1000; ++attempts) {
-        const Status s = bind(fmt::format("{}-{}", getpid(), next_number()));
+        const Status s = bind(make_name({.process = getpid(), .namespaces = namespaces_},
+                                        next_number(), static_cast<std::uint32_t>(random_.next())));
         if (s != Status::addrinuse) {
             return s;
         }

@@ -43,6 +43,8 @@ class Domain final : public plugin::Domain {
 
     const std::string& name() const noexcept { return name_; }
     bool listens() const noexcept { return listens_; }
+    // util::find_namespaces() when the domain was opened.
+    std::uint32_t namespaces() const noexcept { return namespaces_; }
     bool sleepless() const noexcept { return sleepless_; }
     Attaching attaching() const noexcept { return attaching_; }
     // Whether processes of this user may be peers.
@@ -64,6 +66,7 @@ class Domain final : public plugin::Domain {
     plugin::Caps caps_;
     const std::size_t contexts_;
     const bool listens_;
+    const std::uint32_t namespaces_;
     const bool sleepless_;
     const Attaching attaching_;
     bool any_user_ = false;

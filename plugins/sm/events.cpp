@@ -2,6 +2,7 @@
 // What comes over sockets: peers that connect, answers, knocks, requests for memory, hang-ups.
 #include <cerrno>
 #include <ctime>
+#include <new>
 
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -173,9 +174,11 @@ void Context::on_answer(Connection& c, Received& message) noexcept {
         return;
     }
     if (answer.verdict != Verdict::accepted) {
-        NA_LOG_WARNING(sm, "sm://{} refused the connection: {}",
-                       c.peer != nullptr ? c.peer->name() : c.name, to_string(answer.verdict));
-        hang_up(c, Status::hostunreach);
+        try {
+            explain(c.peer != nullptr ? c.peer->name() : c.name, refusal(answer.verdict));
+        } catch (const std::bad_alloc&) {  // for the text
+        }
+        hang_up(c, status_of(answer.verdict));
         return;
     }
     if (answer.version != kLayoutVersion || message.fd_count != kAnswerFds ||

@@ -3,9 +3,12 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 namespace na::sm {
 
@@ -21,8 +24,40 @@ const char* to_string(Verdict verdict) noexcept {
             return "it has no room for another peer";
         case Verdict::malformed:
             return "it could not read our greeting";
+        case Verdict::user:
+            return "it does not admit this user: add the id to its NA_SM_ALLOW_UIDS";
+        case Verdict::files:
+            return "it has no descriptor left for another peer: raise its limit on open files "
+                   "(ulimit -n)";
+        case Verdict::namespaces:
+            return "it is in another pid namespace";
     }
-    return "unknown reason";
+    return "for an unknown reason";
+}
+
+Status status_of(Verdict verdict) noexcept {
+    switch (verdict) {
+        case Verdict::accepted:
+            return Status::success;
+        case Verdict::version:
+            return Status::protonosupport;
+        case Verdict::identity:
+        case Verdict::user:
+            return Status::permission;
+        case Verdict::limit:
+        case Verdict::files:
+            return Status::busy;
+        case Verdict::namespaces:
+            return Status::addrnotavail;
+        case Verdict::malformed:
+            break;
+    }
+    return Status::protocol_error;
+}
+
+Error refusal(Verdict verdict) {
+    return {status_of(verdict),
+            fmt::format("it is alive, and refused the connection: {}", to_string(verdict))};
 }
 
 Result<UniqueFd> bind_socket(const SocketName& name, int backlog) {
@@ -117,7 +152,11 @@ void receive_message(int socket, Received& into) noexcept {
     into.truncated = false;
     into.bytes = 0;
     ssize_t n = -1;
-    while ((n = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+    // A peer that closes its end before it has read all of ours leaves ECONNRESET, once, in front
+    // of what it sent.
+    bool reset = false;
+    while ((n = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) < 0 &&
+           (errno == EINTR || (errno == ECONNRESET && !std::exchange(reset, true)))) {
     }
     if (n < 0) {
         const bool later = errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS;

@@ -66,8 +66,15 @@ enum class Verdict : std::uint32_t {
     identity,  // the name is not the sender's to use
     limit,     // no room for a further peer
     malformed,
+    user,        // the endpoint does not admit this user
+    files,       // the endpoint has no descriptor left for a further peer
+    namespaces,  // the two processes live in different pid namespaces
 };
 const char* to_string(Verdict verdict) noexcept;
+// How operations towards a peer end that answered so. Never hostunreach: the peer is alive.
+Status status_of(Verdict verdict) noexcept;
+// The same with the text. Throws std::bad_alloc.
+Error refusal(Verdict verdict);
 
 struct Answer {
     Control control;

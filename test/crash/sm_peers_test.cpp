@@ -12,6 +12,7 @@
 #include <catch2/catch.hpp>
 
 #include "crash/sm_victim.hpp"
+#include "na/util/log.hpp"
 #include "support/until.hpp"
 
 using namespace crash;
@@ -117,7 +118,7 @@ TEST_CASE("peers: no open files left") {
         PARTY_REQUIRE(node.try_send(op, parent, Lane::unexpected, 1, "x", 1).what ==
                       Posted::What::failed);
         PARTY_REQUIRE(op.posted.status == Status::nomem);
-        // Being called: the caller sees a hang-up, we go on.
+        // Being called: the caller is told, we go on.
         link.put("call");
         while (!link.readable()) {
             node.poll();
@@ -143,9 +144,11 @@ TEST_CASE("peers: no open files left") {
     TestOp op;
     if (node.try_send(op, uri, Lane::unexpected, 1, "x", 1).what == Posted::What::done) {
         REQUIRE(settle([&] { return node->lost.size() == 1; }, node));
+        CHECK(node->lost[0].second == Status::busy);
     } else {
-        REQUIRE(op.posted.status == Status::hostunreach);  // it was faster than our greeting
+        REQUIRE(op.posted.status == Status::busy);  // it was faster than our greeting
     }
+    CHECK(na::log::last_error().find("no descriptor left") != std::string::npos);
     v.link().put("go on");
     CHECK(v.link().take_text() == "again");
     REQUIRE(settle([&] { return node->messages.size() == 1; }, node));
@@ -328,8 +331,10 @@ TEST_CASE("peers: of another user") {
         } else if (!here) {
             // Refused before the greeting was sent, or after.
             PARTY_REQUIRE(p.what == Posted::What::failed
-                              ? p.status == Status::hostunreach
-                              : settle([&] { return node->lost.size() == 1; }, node));
+                              ? p.status == Status::permission
+                              : settle([&] { return node->lost.size() == 1; }, node) &&
+                                    node->lost[0].second == Status::permission);
+            PARTY_REQUIRE(na::log::last_error().find("NA_SM_ALLOW_UIDS") != std::string::npos);
         } else {
             PARTY_REQUIRE(
                 node.try_send(ops[1], parent, Lane::unexpected, 2, data.data(), 100000).what ==

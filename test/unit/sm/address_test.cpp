@@ -27,12 +27,28 @@ TEST_CASE("address: names") {
 }
 
 TEST_CASE("address: which process a name belongs to") {
-    using na::sm::process_of;
-    CHECK(process_of("17-3") == 17);
-    for (const char* name : {"17", "17-", "-3", "17-3x", "x17-3", "17-3-4", "0-1", "-17-3",
-                             "99999999999-1", "17--3", "+17-3"}) {
+    using na::sm::owner_of;
+    const auto plain = owner_of("17-3");
+    REQUIRE(plain);
+    CHECK(plain->process == 17);
+    CHECK(plain->namespaces == 0);
+    CHECK(plain->lives_in(5));
+    const std::string made = na::sm::make_name({.process = 17, .namespaces = 0xab}, 3, 0xcd);
+    CHECK(made == "17-3.000000ab000000cd");
+    CHECK(na::sm::check_name(made));
+    const auto full = owner_of(made);
+    REQUIRE(full);
+    CHECK(full->process == 17);
+    CHECK(full->namespaces == 0xab);
+    CHECK(full->lives_in(0xab));
+    CHECK(full->lives_in(0));  // this side does not know where it is
+    CHECK_FALSE(full->lives_in(0xac));
+    for (const char* name :
+         {"17", "17-", "-3", "17-3x", "x17-3", "17-3-4", "0-1", "-17-3", "99999999999-1", "17--3",
+          "+17-3", "17-3.", "17-3.0", "17-3.000000ab000000c", "17-3.000000ab000000cd0",
+          "17-3.000000ag000000cd", "17-3.-00000ab000000cd", "17.3-4", "17-.000000ab000000cd"}) {
         INFO(name);
-        CHECK_FALSE(process_of(name));
+        CHECK_FALSE(owner_of(name));
     }
 }
 

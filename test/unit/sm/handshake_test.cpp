@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Peers that greet wrongly, or answer wrongly.
 #include <cstring>
+#include <tuple>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -9,6 +11,7 @@
 #include <unistd.h>
 #include <catch2/catch.hpp>
 
+#include "na/util/log.hpp"
 #include "support/two_process.hpp"
 #include "unit/sm/fake_peer.hpp"
 #include "unit/sm/node.hpp"
@@ -240,11 +243,17 @@ TEST_CASE("handshake: many that connect and say nothing") {
         server.poll();
     }
     check_alive(server);
-    // Those that were thrown out see it.
+    // Those that were thrown out are told, and see the end.
     std::size_t out = 0;
     for (UniqueFd& fd : silent) {
-        char c = 0;
-        out += recv(fd.get(), &c, 1, MSG_DONTWAIT) == 0;
+        Received answer;
+        Answer told{};
+        receive_message(fd.get(), answer);
+        if (answer.get(told)) {
+            CHECK(told.verdict == Verdict::limit);
+            receive_message(fd.get(), answer);
+            out += answer.what == Received::What::hang_up;
+        }
     }
     CHECK(out >= 200);
     CHECK(out < 400);
@@ -358,6 +367,7 @@ TEST_CASE("handshake: wrong answers") {
         answer.magic = na::sm::kHelloMagic;
         std::vector<int> fds = {pages.status.fd.get(), pages.ready.fd.get()};
         bool refused = true;
+        Status status = Status::hostunreach;
         SECTION("correct") {
             refused = false;
         }
@@ -367,11 +377,17 @@ TEST_CASE("handshake: wrong answers") {
         SECTION("another version") {
             answer.version = 9;
         }
-        SECTION("refused") {
-            answer.verdict = Verdict::version;
-        }
-        SECTION("a verdict that is none") {
-            answer.verdict = static_cast<Verdict>(1000);
+        SECTION("refused by a living peer") {
+            // Never hostunreach, which a membership service takes for the peer's death.
+            std::tie(answer.verdict, status) =
+                GENERATE(std::pair{Verdict::version, Status::protonosupport},
+                         std::pair{Verdict::identity, Status::permission},
+                         std::pair{Verdict::limit, Status::busy},
+                         std::pair{Verdict::malformed, Status::protocol_error},
+                         std::pair{Verdict::user, Status::permission},
+                         std::pair{Verdict::files, Status::busy},
+                         std::pair{Verdict::namespaces, Status::addrnotavail},
+                         std::pair{static_cast<Verdict>(1000), Status::protocol_error});
         }
         SECTION("a bit outside of the map") {
             answer.bit = na::sm::kReadyBits;
@@ -398,8 +414,11 @@ TEST_CASE("handshake: wrong answers") {
             na::sm::send_message(socket.get(), &answer, sizeof answer, fds);
         }
         if (refused) {
-            CHECK(settle([&] { return client->lost.size() == 1; }, client));
-            CHECK(client->lost[0].second == Status::hostunreach);
+            REQUIRE(settle([&] { return client->lost.size() == 1; }, client));
+            CHECK(client->lost[0].second == status);
+            if (status != Status::hostunreach) {
+                CHECK(na::log::last_error().find(name + ": it is alive") != std::string::npos);
+            }
         } else {
             // An answer is welcome once.
             CHECK(settle(

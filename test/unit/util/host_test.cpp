@@ -21,7 +21,8 @@ namespace {
 constexpr std::size_t kLength = 11;
 
 // Of a process that has moved; empty: it may not.
-std::string elsewhere(const std::function<bool()>& move) {
+std::string elsewhere(const std::function<bool()>& move,
+                      const std::function<std::string()>& find = find_host_id) {
     std::array<int, 2> ends{};
     REQUIRE(pipe(ends.data()) == 0);
     const pid_t mover = fork();
@@ -33,7 +34,7 @@ std::string elsewhere(const std::function<bool()>& move) {
         // A new pid namespace is that of the next process.
         const pid_t there = fork();
         if (there == 0) {
-            const std::string id = find_host_id();
+            const std::string id = find();
             _exit(write(ends[1], id.data(), id.size()) == static_cast<ssize_t>(id.size()) ? 0 : 1);
         }
         int status = 1;
@@ -60,6 +61,11 @@ void differs(const char* what, const std::function<bool()>& move) {
     CHECK(there != find_host_id());
 }
 
+// The same for the number of the namespaces alone.
+std::string number_elsewhere(const std::function<bool()>& move) {
+    return elsewhere(move, [] { return std::to_string(na::util::find_namespaces()); });
+}
+
 }  // namespace
 
 TEST_CASE("who is on this host, as far as shared memory is concerned", "[host]") {
@@ -73,6 +79,22 @@ TEST_CASE("who is on this host, as far as shared memory is concerned", "[host]")
     differs("other user", [] { return setuid(geteuid() + 1) == 0; });
     differs("pid namespace", [] { return unshare(CLONE_NEWPID) == 0; });
     differs("network namespace", [] { return unshare(CLONE_NEWNET) == 0; });
+}
+
+TEST_CASE("the namespaces that names of endpoints are unique in", "[host]") {
+    const std::string here = std::to_string(na::util::find_namespaces());
+    CHECK(here != "0");
+    CHECK(number_elsewhere([] { return true; }) == here);
+    for (const int space : {CLONE_NEWPID, CLONE_NEWNET}) {
+        const std::string there = number_elsewhere([&] { return unshare(space) == 0; });
+        if (there.empty()) {
+            support::skip("no new namespaces for this user");
+        } else {
+            CHECK(there != here);
+        }
+    }
+    const std::string user = number_elsewhere([] { return setuid(geteuid() + 1) == 0; });
+    CHECK((user.empty() || user == here));
 }
 
 TEST_CASE("users who are let in are on this host", "[host]") {
