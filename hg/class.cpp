@@ -23,6 +23,7 @@ using na::Result;
 using na::Status;
 
 constexpr std::uint32_t kMostRequests = INT32_MAX / 4;
+constexpr std::uint64_t kLongestStall = 1'000'000'000;  // ms
 
 // Every class of the process, for dump_counters().
 struct Classes {
@@ -116,6 +117,8 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
     if (options.unacked_limit == 0) {
         options.unacked_limit = na::config::number(na::config::kUnackedLimit);
     }
+    options.stall_timeout =
+        std::min<std::uint64_t>(na::config::number(na::config::kStallTimeout), kLongestStall);
     if (options.request_limit == 0) {
         options.request_limit = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
             na::config::number(na::config::kRequestLimit), 1, kMostRequests));
@@ -321,13 +324,14 @@ void Class::log_counters() const noexcept {
                 "overflow {} requests {} "
                 "responses, {} malformed messages, {} bulk transfers, {} requests refused and {} "
                 "not answered, "
-                "{} large payloads refused, {} large responses given up, {} messages sent together "
+                "{} large payloads refused, {} large responses given up, {} stalled peers "
+                "disconnected, {} messages sent together "
                 "in {} and {} received in {}",
                 net_->class_name(), net_->protocol(), v.requests_sent, v.requests_received,
                 v.requests_active, v.responses_sent, v.responses_received, v.requests_overflow,
                 v.responses_overflow, v.malformed, v.bulk_transfers, v.requests_refused,
-                v.requests_unanswered, v.overflow_refused, v.responses_given_up, v.bundled_sent,
-                v.bundles_sent, v.bundled_received, v.bundles_received);
+                v.requests_unanswered, v.overflow_refused, v.responses_given_up, v.peers_stalled,
+                v.bundled_sent, v.bundles_sent, v.bundled_received, v.bundles_received);
 }
 
 void Class::log_all_counters() noexcept {

@@ -46,6 +46,7 @@ struct Options {
     std::uint64_t unacked_limit = 0;  // HG_UNACKED_LIMIT: bytes of responses not acknowledged
     std::uint32_t request_limit =
         0;  // HG_REQUEST_LIMIT: requests of a context at a time, post_init at least
+    std::uint64_t stall_timeout = 0;  // HG_STALL_TIMEOUT, ms; always from the environment
     // HG_COALESCE: whether small messages to one destination leave together.
     enum class Coalesce : std::uint8_t { never, where_it_pays, always, as_environment };
     Coalesce coalesce = Coalesce::as_environment;

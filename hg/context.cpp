@@ -350,8 +350,16 @@ std::uint32_t Context::work_off() noexcept {
     if (!work_.empty()) {
         run_work();
     }
+    bool watching = false;
+    for (Port* port : {net_.get(), sm_.get()}) {
+        if (port != nullptr && port->shares.watching()) [[unlikely]] {
+            port->shares.look();
+            watching = true;
+        }
+    }
     if (!threaded_) {
-        attention_ = sm_ != nullptr || waiter_.armed() || !work_.empty() || bulk_->runnable();
+        attention_ =
+            sm_ != nullptr || waiter_.armed() || !work_.empty() || bulk_->runnable() || watching;
     }
     return done_.count();
 }
@@ -401,6 +409,7 @@ Counters::Values Context::counters() noexcept {
             values.bundled_sent = na.bundled_sent.get();
             values.bundles_received = na.bundles_received.get();
             values.bundled_received = na.bundled_received.get();
+            values.peers_stalled = port->shares.dropped();
             sum.add(values);
         }
     }

@@ -34,6 +34,7 @@ struct Counters {
         std::uint64_t requests_unanswered =
             0;  // refused for any reason, and the origin was not told
         std::uint64_t responses_given_up = 0;  // large ones that were not acknowledged
+        std::uint64_t peers_stalled = 0;       // disconnected: they took no responses
         std::uint64_t overflow_refused = 0;    // large payloads: too many bytes at a time
         std::uint64_t bundles_sent = 0;        // messages that carry several
         std::uint64_t bundled_sent = 0;        // those that they carry
@@ -53,6 +54,7 @@ struct Counters {
             requests_refused += v.requests_refused;
             requests_unanswered += v.requests_unanswered;
             responses_given_up += v.responses_given_up;
+            peers_stalled += v.peers_stalled;
             overflow_refused += v.overflow_refused;
             bundles_sent += v.bundles_sent;
             bundled_sent += v.bundled_sent;

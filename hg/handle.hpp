@@ -532,6 +532,9 @@ class Handle : private Completion {
     na::Status answered_in_vain() noexcept;
     void respond_part_ended() noexcept;
     static void respond_ended(Completion& c);
+    // Target: from here to there the handle counts in the share of its peer. Any lock, or none.
+    void wait_for_peer(std::uint64_t landing) noexcept;
+    void peer_waited_for(std::uint64_t landing) noexcept;
     static void run_respond(Completion& c);
 
     // --- payloads beyond the eager size

@@ -74,6 +74,7 @@ struct Call {
     bool answer_canceled : 1 = false;  // the receive of the answer
     bool undelivered : 1 = false;      // nobody was given the request: it is to be sent again
     bool repeated : 1 = false;         // it was
+    bool waits : 1 = false;            // target: counted in Port::shares
     std::uint8_t flags = 0;            // of the message that came
 };
 static_assert(sizeof(Call) == sizeof(std::uint64_t));

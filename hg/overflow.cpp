@@ -95,6 +95,12 @@ Status Handle::start_pull(std::span<std::byte> payload, std::size_t user_bytes, 
     if (const Status s = is_plain ? Status::success : take_descriptor(overflow); !ok(s)) {
         return s;
     }
+    if (target_ && !port_->shares.admits(peer(), pull_size_, context.overflow_.landing_limit()))
+        [[unlikely]] {
+        context.overflow_.note_refused();
+        remote_.reset();
+        return Status::again;
+    }
     Status why = Status::nomem;
     block = context.overflow_.take(pull_size_, Block::Use::land, &why);
     if (block == nullptr) {
@@ -135,6 +141,9 @@ Status Handle::start_pull(std::span<std::byte> payload, std::size_t user_bytes, 
         context.overflow_.give(std::exchange(block, nullptr));
         return s;
     }
+    if (target_) {
+        wait_for_peer(pull_size_);
+    }
     transfer_id_.store(id, std::memory_order_seq_cst);
     if (cancel_asked_.load(std::memory_order_seq_cst)) {
         context.bulk_->cancel(id);
@@ -158,6 +167,9 @@ void Handle::on_pulled(bulk::Transfer& transfer, Status status) noexcept {
 
 Status Handle::end_pull(Payload& payload, std::size_t user_bytes, const Block& block) noexcept {
     transfer_id_.store(0, std::memory_order_release);
+    if (target_) {
+        peer_waited_for(pull_size_);
+    }
     if (transfer_ != nullptr) {
         info_.context->bulk_->release(*std::exchange(transfer_, nullptr));
         remote_.reset();

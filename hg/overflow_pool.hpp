@@ -57,6 +57,10 @@ class OverflowPool {
     // Null: nothing. Unless it may be used again its memory goes: peers that still know it fail to
     // read it, instead of reading something else.
     void give(Block* block, bool again = true) noexcept;
+    // Bytes of blocks for landing that may be in use at a time.
+    std::uint64_t landing_limit() const noexcept { return landing_limit_; }
+    // A payload is refused by the caller, for the total.
+    void note_refused() noexcept { refused_.fetch_add(1, std::memory_order_relaxed); }
     // Payloads that were refused for the total.
     std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
 

@@ -52,14 +52,27 @@ std::int32_t HandlePool::note_kept(const Port& port) noexcept {
     return noted;
 }
 
+void Handle::wait_for_peer(std::uint64_t landing) noexcept {
+    call_.waits = port_->shares.begin(peer(), landing);
+}
+
+void Handle::peer_waited_for(std::uint64_t landing) noexcept {
+    if (call_.waits) [[unlikely]] {
+        call_.waits = false;
+        port_->shares.end(peer(), landing);
+    }
+}
+
 void Handle::refuse_overload() noexcept {
     na::Counter& refused = port_->counters.requests_refused;
     refused.add();
+    port_->shares.exhausted();
     if (std::has_single_bit(refused.get())) {
         NA_LOG_WARNING(rpc,
                        "{} requests refused so far: this context has as many as HG_REQUEST_LIMIT "
-                       "allows, none of which the program has answered",
-                       refused.get());
+                       "allows. {} are answered, and their peers have yet to take the response; "
+                       "the program has not answered the others",
+                       refused.get(), port_->shares.waiting());
     }
     reject_later(Status::again);
 }

@@ -45,7 +45,12 @@ struct Port::Slab {
 };
 
 Port::Port(Context& context, bulk::Rail rail, std::unique_ptr<na::Context> na)
-    : context_(context),
+    : shares(
+          *this,
+          {.handles = context.cls().options().request_limit,
+           .stall = static_cast<std::int64_t>(context.cls().options().stall_timeout) * 1'000'000},
+          context.threaded()),
+      context_(context),
       rail_(rail),
       threaded_(context.threaded()),
       codec_flags_(

@@ -11,6 +11,7 @@
 
 #include "bulk/bulk.hpp"
 #include "hg/counters.hpp"
+#include "hg/shares.hpp"
 #include "hg/wire.hpp"
 #include "na/core/context.hpp"
 #include "na/util/lock.hpp"
@@ -140,6 +141,7 @@ class Port {
     bool kept_ended() noexcept;
 
     Counters counters;
+    Shares shares;
 
  private:
     struct Slab;

@@ -73,11 +73,13 @@ Status Handle::send_response(Status code, std::size_t payload, const Callback& c
         } else {
             ref();  // the sending's
             start_parts(1);
+            wait_for_peer(0);
         }
     }
     // Whoever responds has a reference, that of the answer at least, and the send is not used again
     // before it is given back.
     if (sent == na::Posting::Sent::pending) [[unlikely]] {
+        info_.context->settle();
         if (cancel_asked_.load(std::memory_order_seq_cst)) {  // since the handle is answered
             na.cancel(*kit.send);
             info_.context->settle();
@@ -278,6 +280,7 @@ Status Handle::send_large_response(std::size_t payload, Block* beyond) noexcept 
         return s;
     }
     Context& context = *info_.context;
+    wait_for_peer(0);
     // A cancel() since the handle is answered has found only what was posted by then.
     if (cancel_asked_.load(std::memory_order_seq_cst)) [[unlikely]] {
         na.cancel(*kit_->send);
@@ -372,6 +375,7 @@ void Handle::respond_part_ended() noexcept {
 // Outside of handlers.
 void Handle::respond_ended(Completion& c) {
     Handle& h = of(c);
+    h.peer_waited_for(0);
     if (std::exchange(h.ack_awaited_, false)) [[unlikely]] {
         h.info_.context->unacked_.remove(h);
     }

@@ -3,7 +3,14 @@
 
 #include <mutex>
 
+#include "hg/port.hpp"
+
 namespace hg {
+namespace {
+
+constexpr int kOldest = 16;
+
+}  // namespace
 
 void Unacked::add(Handle& handle, std::size_t bytes) noexcept {
     const std::lock_guard guard(lock_);
@@ -31,10 +38,21 @@ Handle* Unacked::excess() noexcept {
     if (responses_ < 2 || (bytes_ <= max_bytes_ && responses_ <= max_responses_)) {
         return nullptr;
     }
-    Handle& oldest = *oldest_first_.front();
-    take_out(oldest);
-    oldest.ref();  // it has one of the library's while it is in the list
-    return &oldest;
+    // A peer that floods this context shall push out its own, and not those of others.
+    Handle* victim = oldest_first_.front();
+    std::uint64_t most = 0;
+    Handle* h = victim;
+    for (int i = 0; i < kOldest && oldest_first_.next(*h) != nullptr;
+         ++i, h = oldest_first_.next(*h)) {
+        const std::uint64_t waiting = h->port_->shares.waiting(h->peer());
+        if (waiting > most) {
+            most = waiting;
+            victim = h;
+        }
+    }
+    take_out(*victim);
+    victim->ref();  // it has one of the library's while it is in the list
+    return victim;
 }
 
 }  // namespace hg

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Responses beyond the eager size that wait for the origin to say that it has them. One that never
 // does keeps a handle and a buffer; so there is a limit for all of a context together, beyond which
-// the oldest are given up: an origin that means well answers soon, and is not the oldest.
-// Any thread; never under an NA context's lock.
+// the oldest are given up: an origin that means well answers soon, and is not the oldest. Of the
+// few oldest, the one whose peer keeps most handles busy. Any thread; never under an NA context's
+// lock.
 #pragma once
 
 #include <cstddef>

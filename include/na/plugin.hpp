@@ -358,6 +358,11 @@ class Context {
         return false;
     }
 
+    // The core gives the peer up: all connections of this context to it end as if the peer had
+    // died, in this call or in the next progress(), with Sink::complete() and Sink::peer_lost() as
+    // usual. What the peer has sent and nobody has taken may be dropped. The peer may connect anew.
+    virtual void disconnect(Peer&) {}
+
     // Forget everything about the peer, which is about to be destroyed: close its connections of
     // this context. No operation refers to it any more.
     virtual void drop(Peer&) {}
@@ -450,7 +455,7 @@ class Plugin {
 };
 
 // Changes whenever anything in this header does.
-inline constexpr std::uint32_t kAbi = 12;
+inline constexpr std::uint32_t kAbi = 13;
 inline constexpr std::uint64_t kMagic = 0x31696261'6e6e6963;
 
 // What a plugin exports: a built-in one to na/plugin_table.cpp, a loadable module as

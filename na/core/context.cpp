@@ -523,6 +523,31 @@ void Context::take_latest_receive() noexcept {
     match_.latest_first(true);
 }
 
+bool Context::mute(Address& peer) noexcept {
+    const std::lock_guard guard(lock_);
+    attend();
+    return match_.mute(peer);
+}
+
+void Context::unmute(Address& peer) noexcept {
+    {
+        const std::lock_guard guard(lock_);
+        attend();
+        match_.unmute(peer);
+    }
+    wake_sleepers();  // what the transport holds is to be announced again
+}
+
+void Context::disconnect(Address& peer) noexcept {
+    {
+        const std::lock_guard guard(lock_);
+        attend();
+        match_.drop_muted(peer);
+        plugin_->disconnect(peer.peer());
+    }
+    wake_sleepers();
+}
+
 void Context::split_bundles() noexcept {
     const std::lock_guard guard(lock_);
     match_.split(bundle_tag(), cls_.headroom(Lane::unexpected), cls_.headroom(Lane::expected));

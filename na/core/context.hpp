@@ -148,6 +148,17 @@ class Context final : public plugin::Sink {
     // first: for users to whom all are the same, so that few of them are in use, and in the caches.
     void take_latest_receive() noexcept;
 
+    // Muted: unexpected messages of the peer stay with the transport, which holds the peer back,
+    // and go to no receive of this context until it is muted no more. For peers that do not take
+    // what is sent to them. The caller holds the address, and ends what it began. False: too many
+    // are.
+    bool mute(Address& peer) noexcept;
+    void unmute(Address& peer) noexcept;
+    // Ends the connections to the peer, as if it had died: what is posted towards it ends with
+    // hostunreach in a later poll, and what is held of a muted peer is dropped. The peer may
+    // connect anew.
+    void disconnect(Address& peer) noexcept;
+
     // Several small messages in one (na/core/outbox.hpp, na/core/bundle.hpp). Whether the transport
     // can: the core matches on both lanes.
     bool can_bundle() const noexcept { return !cls_.caps().matches[0] && !cls_.caps().matches[1]; }

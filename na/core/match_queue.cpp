@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "na/core/match_queue.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -30,6 +31,10 @@ MatchQueue::MatchQueue(const Limits& limits, Counters& counters, End end, void* 
 
 MatchQueue::~MatchQueue() {
     while (Held* held = held_unexpected_.front()) {
+        unlink(*held);
+        discard(held);
+    }
+    while (Held* held = held_muted_.front()) {
         unlink(*held);
         discard(held);
     }
@@ -213,6 +218,9 @@ void MatchQueue::fail_peer(Address& peer, Status why,
 
 Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::size_t size,
                             bool whole) noexcept {
+    if ((refused_ & kMuted) != 0 && lane == Lane::unexpected && is_muted(source)) [[unlikely]] {
+        return refuse_muted();
+    }
     if (tag == bundle_tag_) {
         return arrive_bundle(lane, source, size, whole);
     }
@@ -244,6 +252,66 @@ Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::
     }
     make_room_for_expected(source, size);
     return hold(lane, source, tag, size, Landing::Kind::held);
+}
+
+// --- muted peers
+// ---------------------------------------------------------------------------------------------------
+
+bool MatchQueue::is_muted(const Address& peer) const noexcept {
+    return std::find(muted_.begin(), muted_.end(), &peer) != muted_.end();
+}
+
+// What is held of the peer, in order.
+void MatchQueue::move_held(Messages& from, Messages& to, const Address& peer) noexcept {
+    for (Held* held = from.front(); held != nullptr;) {
+        Held* next = from.next(*held);
+        if (held->source == &peer && held->into == Landing::Kind::held) {
+            Messages::remove(*held);
+            to.push_back(*held);
+        }
+        held = next;
+    }
+}
+
+bool MatchQueue::mute(const Address& peer) noexcept {
+    const auto at = std::find(muted_.begin(), muted_.end(), nullptr);
+    if (at == muted_.end()) {
+        return false;
+    }
+    *at = &peer;
+    refused_ |= kMuted;
+    move_held(held_unexpected_, held_muted_, peer);
+    enlist_latest();  // which take_unexpected() would take without a look at this
+    return true;
+}
+
+void MatchQueue::drop_muted(const Address& peer) noexcept {
+    for (Held* held = held_muted_.front(); held != nullptr;) {
+        Held* next = held_muted_.next(*held);
+        if (held->source == &peer) {
+            drop_held(*held);
+        }
+        held = next;
+    }
+}
+
+void MatchQueue::unmute(const Address& peer) noexcept {
+    const auto at = std::find(muted_.begin(), muted_.end(), &peer);
+    if (at == muted_.end()) {
+        return;
+    }
+    *at = nullptr;
+    move_held(held_muted_, held_unexpected_, peer);
+    refused_ |= kRoom;  // the plugin announces what was refused once more
+    if (std::all_of(muted_.begin(), muted_.end(), [](const Address* a) { return a == nullptr; })) {
+        refused_ &= ~kMuted;
+    }
+}
+
+// No room will come of this poll, and unmute() says when there is some: nothing to remember.
+Landing* MatchQueue::refuse_muted() noexcept {
+    counters_.refused.add();
+    return nullptr;
 }
 
 Landing* MatchQueue::drop() noexcept {

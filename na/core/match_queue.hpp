@@ -8,6 +8,7 @@
 // Guarded by the context's lock.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -109,7 +110,8 @@ class MatchQueue {
         }
         op = unexpected_.front();
         if (op == nullptr || op->kind != OpKind::recv_unexpected || size > op->length ||
-            size > limits_.max_unexpected || !held_unexpected_.empty()) [[unlikely]] {
+            size > limits_.max_unexpected || !held_unexpected_.empty() || (refused_ & kMuted) != 0)
+            [[unlikely]] {
             return nullptr;
         }
         Receives::remove(*op);
@@ -152,6 +154,14 @@ class MatchQueue {
     // Ends the expected receives from this peer, or from one of its contexts.
     void fail_peer(Address& peer, Status why, std::optional<std::uint8_t> context = {}) noexcept;
 
+    // Unexpected messages of a muted peer are refused to the plugin, whatever receives there are.
+    // Those that are held already are held on.
+    // False: as many as can be are muted already.
+    bool mute(const Address& peer) noexcept;
+    void unmute(const Address& peer) noexcept;
+    // Drops what is held of a muted peer.
+    void drop_muted(const Address& peer) noexcept;
+
     // False: expected messages without a receive are dropped at once.
     void hold_expected(bool hold) noexcept { hold_expected_ = hold; }
 
@@ -173,7 +183,7 @@ class MatchQueue {
     // Before each poll of the plugin.
     void begin_poll() noexcept {
         if (refused_ != 0) [[unlikely]] {
-            refused_ = has_room() ? 0 : refused_ & ~kStarved;
+            refused_ = has_room() ? refused_ & kMuted : refused_ & ~kStarved;
         }
     }
 
@@ -273,8 +283,14 @@ class MatchQueue {
     static constexpr unsigned kParts = 1 << 1;    // one that cannot
     static constexpr unsigned kStarved = 1 << 2;  // for want of memory
     static constexpr unsigned kRoom = 1 << 3;     // something has been given back since
+    static constexpr unsigned kMuted = 1
+                                       << 4;  // peers are muted: arrive() is asked for each message
 
     static constexpr std::size_t kPlaces = 256;
+    static constexpr std::size_t kMostMuted = 16;
+    bool is_muted(const Address& peer) const noexcept;
+    Landing* refuse_muted() noexcept;
+    static void move_held(Messages& from, Messages& to, const Address& peer) noexcept;
 
     const Limits limits_;
     Counters& counters_;
@@ -283,6 +299,7 @@ class MatchQueue {
     Operation* latest_ = nullptr;  // comes before those of unexpected_
     Receives unexpected_;
     Messages held_unexpected_;
+    Messages held_muted_;  // unexpected, of muted peers
     std::unique_ptr<Bucket[]> buckets_;
     std::size_t bucket_count_;
     Aged held_expected_;
@@ -293,6 +310,7 @@ class MatchQueue {
     Landing dropped_;  // takes the place of every message that is dropped before a byte of it was
                        // written
     unsigned refused_ = 0;
+    std::array<const Address*, kMostMuted> muted_{};  // null: free
     std::uint64_t posted_count_ = 0;
     std::uint64_t landing_count_ = 0;   // messages being written into receives
     std::uint32_t expected_count_ = 0;  // in buckets

@@ -152,7 +152,7 @@ std::size_t Engine::do_work() {
     for (Link* link = work_.front(); link != nullptr;) {
         Link* next = work_.next(*link);
         if (link->doomed) [[unlikely]] {
-            lost(*link, Status::hostunreach);
+            end_doomed(*link);
         }
         const bool flushed = link->due == 0 || flush(*link);
         if (link->holding()) {

@@ -98,6 +98,7 @@ class Engine : public plugin::Context {
     int side_fd() final { return traits_.library_fd >= 0 ? set_.get() : -1; }
     bool arm() final;
     void awaits(Op& op, bool begins) final;
+    void disconnect(plugin::Peer& peer) final;
     void drop(plugin::Peer& peer) final;
     bool undelivered(const void* message, std::uint32_t tag) const noexcept final;
     // Those of sessions; transports append theirs.
@@ -357,6 +358,8 @@ class Engine : public plugin::Context {
     void look_around(std::int64_t now);
     void audit_some() noexcept;
     void broke(Link& link);
+    void end_doomed(Link& link);
+    void tell_reset(Link& link, std::uint64_t cookie) noexcept;
     void check_link(Link& link, std::int64_t now);
     void probe(Link& link, std::int64_t now);
     bool means_gone(Link& link, int error, std::int64_t now);

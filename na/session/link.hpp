@@ -66,6 +66,7 @@ struct Link {
     bool refused = false;       // the core did not want to know the peer: said once
     bool wants = false;         // a post was answered `again` since the last look
     bool doomed = false;        // to be ended in progress()
+    bool ousted = false;        // doomed by the core: the peer is told
     bool fading = false;        // nothing gets to it any more, but what it has said may still come
     bool said_bye = false;      // this context closed, which says nothing of others
     bool parting = false;       // it has said goodbye, and what it had said before waits for room

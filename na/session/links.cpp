@@ -113,6 +113,18 @@ bool Engine::attach(Link& link) {
     return true;
 }
 
+// In the next progress(): what is under way ends there.
+void Engine::disconnect(plugin::Peer& given_up) {
+    const Peer::Links& links = static_cast<Peer&>(given_up).links(id_);
+    for (std::size_t i = 0; i <= links.others.size(); ++i) {
+        Link* link = links.to(static_cast<std::uint8_t>(i));
+        if (link != nullptr && link->state != Link::State::idle) {
+            link->ousted = true;
+            doom(*link);
+        }
+    }
+}
+
 void Engine::drop(plugin::Peer& dropped) {
     auto& peer = static_cast<Peer&>(dropped);
     Peer::Links& links = peer.links(id_);

@@ -207,6 +207,20 @@ void Engine::broke(Link& link) {
     const std::uint64_t cookie = link.in_cookie;
     ++stats_.broken;
     parted(link);
+    tell_reset(link, cookie);
+}
+
+void Engine::end_doomed(Link& link) {
+    const std::uint64_t cookie = link.state == Link::State::up ? link.in_cookie : 0;
+    const bool ousted = std::exchange(link.ousted, false);
+    lost(link, Status::hostunreach);
+    if (ousted && cookie != 0) {
+        tell_reset(link, cookie);
+    }
+}
+
+// The session is over here. The peer learns that before it sends something for it.
+void Engine::tell_reset(Link& link, std::uint64_t cookie) noexcept {
     link.reset_cookie = cookie;
     link.reset_tells = false;
     link.due |= Link::kReset;

@@ -16,10 +16,10 @@ namespace na::config {
 namespace {
 
 constexpr const Variable* kAll[] = {
-    &kLogLevel,        &kLogSubsys,     &kPluginPath,    &kUnexpectedLimit,
-    &kUnexpectedBytes, &kMaxAddresses,  &kSmAllowUids,   &kSmCma,
-    &kUcxRma,          &kOverflowLimit, &kOverflowTotal, &kUnackedLimit,
-    &kRequestLimit,    &kCoalesce,      &kCoalesceLimit, &kLockBias,
+    &kLogLevel,      &kLogSubsys,    &kPluginPath,   &kUnexpectedLimit, &kUnexpectedBytes,
+    &kMaxAddresses,  &kSmAllowUids,  &kSmCma,        &kUcxRma,          &kOverflowLimit,
+    &kOverflowTotal, &kUnackedLimit, &kRequestLimit, &kStallTimeout,    &kCoalesce,
+    &kCoalesceLimit, &kLockBias,
 };
 
 // Every variable is read here. A privileged process (set-user-ID, set-group-ID, file capabilities)

@@ -67,6 +67,10 @@ inline constexpr Variable kUnackedLimit{"HG_UNACKED_LIMIT", "1073741824",
 inline constexpr Variable kRequestLimit{"HG_REQUEST_LIMIT", "16384",
                                         "requests that a context has at a time, from arrival to "
                                         "their answer; further ones get HG_AGAIN"};
+inline constexpr Variable kStallTimeout{
+    "HG_STALL_TIMEOUT", "5000",
+    "ms after which a peer that has more than its share of responses to take, and takes none, is "
+    "disconnected; 0: never"};
 inline constexpr Variable kCoalesce{"HG_COALESCE", "1",
                                     "small RPC messages to one destination leave together: 0 "
                                     "never, 1 over transports where it pays, 2 over all, and "

@@ -66,6 +66,7 @@ class Context final : public plugin::Context {
     std::size_t progress() override;
     int wait_fd() override { return epoll_.get(); }
     bool arm() override;
+    void disconnect(plugin::Peer& peer) override;
     void drop(plugin::Peer& peer) override;
     void stats(std::vector<plugin::Stat>& out) const override;
 

@@ -140,6 +140,15 @@ bool Context::end_predecessor(Peer& peer, pid_t process) noexcept {
     return found;
 }
 
+// The core gives the peer up. What stands in the rings goes with them.
+void Context::disconnect(plugin::Peer& peer) {
+    for (Connection* c : static_cast<Peer&>(peer).link(id_).all) {
+        hang_up(*c, Status::hostunreach);
+        c->become(Connection::State::closed);
+    }
+    wake_self();
+}
+
 // The user lets go of the peer, the peer perhaps not of us: it is told, and its messages are taken
 // until it closes, so that none is lost that was on its way. If it had told us so before, there is
 // nothing to wait for.

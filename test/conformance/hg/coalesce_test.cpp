@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "conformance/hg/setting.hpp"
 #include "conformance/hg/side.hpp"
 #include "hg/context.hpp"
 #include "hg/wire.hpp"
@@ -25,30 +26,6 @@ using namespace hgtest;
 using Bytes = std::vector<std::byte>;
 
 namespace {
-
-// An environment variable for the life of the object.
-class Setting {
- public:
-    Setting(const char* name, const char* value) : name_(name) {
-        if (const char* before = std::getenv(name); before != nullptr) {
-            before_ = before;
-        }
-        setenv(name, value, 1);
-    }
-    ~Setting() {
-        if (before_) {
-            setenv(name_, before_->c_str(), 1);
-        } else {
-            unsetenv(name_);
-        }
-    }
-    Setting(const Setting&) = delete;
-    Setting& operator=(const Setting&) = delete;
-
- private:
-    const char* name_;
-    std::optional<std::string> before_;
-};
 
 hg::Context& core(Side& side) {
     return *reinterpret_cast<hg::Context*>(side.context());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "conformance/hg/owing.hpp"
+#include "conformance/hg/setting.hpp"
 #include "conformance/hg/side.hpp"
 #include "hg/context.hpp"
 #include "hg/wire.hpp"
@@ -103,18 +104,6 @@ TEST_CASE("answers to nobody are not kept, and cost others none") {
 }
 
 namespace {
-
-// An environment variable for the life of the object.
-class Setting {
- public:
-    Setting(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-    ~Setting() { unsetenv(name_); }
-    Setting(const Setting&) = delete;
-    Setting& operator=(const Setting&) = delete;
-
- private:
-    const char* name_;
-};
 
 // Registers an RPC that takes a blob and keeps its handle.
 hg_id_t add_keep(Side& side) {

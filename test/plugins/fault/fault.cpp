@@ -156,6 +156,7 @@ class Context final : public plugin::Context, private plugin::Sink {
         return inner_->undelivered(message, tag);
     }
 
+    void disconnect(plugin::Peer& peer) override { inner_->disconnect(peer); }
     void drop(plugin::Peer& peer) override {
         lost_.erase(&peer);
         inner_->drop(peer);
@@ -322,6 +323,9 @@ class Context final : public plugin::Context, private plugin::Sink {
     Arrival* arrive(Lane lane, plugin::Peer& source, std::uint32_t tag, std::size_t size) override {
         if (lost_.contains(&source)) {
             return &discard_;
+        }
+        if (lane == Lane::expected && chance(plan_.deaf)) {
+            return nullptr;  // for good: the sender's credit is not given back
         }
         if (chance(plan_.delay / 2)) {
             look_again_ = true;

@@ -16,7 +16,7 @@ bool parse_number(std::string_view text, Number& out) {
 
 Error malformed(std::string_view item) {
     return Error{Status::invalid_arg, fmt::format("\"{}\" is no part of a fault plan: again, fail, "
-                                                  "drop, delay, spoil and late_cancel take "
+                                                  "drop, delay, spoil, deaf and late_cancel take "
                                                   "a "
                                                   "probability, lose_peer_at and seed a number",
                                                   item)};
@@ -30,6 +30,7 @@ bool parse_item(std::string_view key, std::string_view value, Plan& plan) {
         {"again", &plan.again}, {"fail", &plan.fail},
         {"drop", &plan.drop},   {"late_cancel", &plan.late_cancel},
         {"delay", &plan.delay}, {"spoil", &plan.spoil},
+        {"deaf", &plan.deaf},
     };
     for (const auto& p : probabilities) {
         if (key == p.name) {

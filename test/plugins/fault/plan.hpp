@@ -18,6 +18,7 @@ struct Plan {
     double drop = 0;   // a message is sent and never arrives
     double delay = 0;  // completions and arrivals are held back for a few progress calls, in order
     double spoil = 0;  // the last byte of what is longer than 1 KiB is another one where it arrives
+    double deaf = 0;   // an expected message that has arrived is not taken, and asked for once more
     double late_cancel = 0;  // a cancel takes effect a few progress calls later
     std::uint64_t lose_peer_at =
         0;  // the peer of the Nth send or transfer of a context dies then; 0: never

@@ -224,6 +224,18 @@ class Context final : public plugin::Context {
         }
     }
 
+    // Both sides forget what they have sent each other; the peer hears of it as of a death.
+    void disconnect(plugin::Peer& peer) override {
+        const std::string& address = static_cast<Peer&>(peer).address();
+        for (unsigned id = 0; id <= UINT8_MAX; ++id) {
+            if (const auto box = world().find(address, static_cast<std::uint8_t>(id));
+                box != nullptr && box != box_) {
+                part(*box, address_);
+            }
+        }
+        part(*box_, address);
+    }
+
     std::size_t progress() override {
         std::size_t events = 0;
         std::unique_lock guard(box_->mutex);
@@ -318,6 +330,30 @@ class Context final : public plugin::Context {
             }
         }
         return true;
+    }
+
+    // What `sender` has left in the mailbox goes, and the owner is told that it is lost.
+    static void part(Mailbox& box, const std::string& sender) {
+        std::vector<Message> gone;
+        {
+            const std::lock_guard guard(box.mutex);
+            for (auto& senders : box.lanes) {
+                if (const auto it = senders.find(sender); it != senders.end()) {
+                    std::move(it->second.begin(), it->second.end(), std::back_inserter(gone));
+                    it->second.clear();
+                }
+            }
+            box.lost.push_back(sender);
+            box.fresh = true;
+            box.signal();
+        }
+        for (const Message& m : gone) {
+            if (m.sender != nullptr) {
+                const std::lock_guard guard(m.sender->mutex);
+                m.sender->ended.emplace_back(m.op, Status::hostunreach);
+                m.sender->signal();
+            }
+        }
     }
 
     Posted transfer(Op& op, bool put) {
