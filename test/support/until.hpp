@@ -19,24 +19,23 @@ inline constexpr std::chrono::seconds kDeadline{20 * kSlow};
 // A time that begins now, without what a loaded machine withholds (hindrance.hpp).
 class Deadline {
  public:
-    // To look at that takes a millisecond. Where it does not matter how much longer the time is if
-    // it passes at all, `late` looks only when the time has passed by the clock, and gives it once
-    // more.
-    enum class Look : bool { at_once, late };
-    explicit Deadline(std::chrono::nanoseconds limit, Look look = Look::at_once)
-        : limit_(limit), looking_(look == Look::at_once) {
-        if (looking_) {
-            hindrance_.start();
-        }
-        end_ = std::chrono::steady_clock::now() + limit;
-    }
+    // A look at what is withheld reads the state of every process of the machine: a millisecond for
+    // some hundred. `soon` looks first when kQuick has passed, and `limit` begins then: most waits
+    // are over before, and a case with hundreds of them took minutes beside thousands of processes.
+    // `late` is for limits of which it does not matter how much longer they are: it looks only when
+    // the limit has passed by the clock, and gives it once more.
+    enum class Look : bool { soon, late };
+    explicit Deadline(std::chrono::nanoseconds limit, Look look = Look::soon)
+        : limit_(limit),
+          end_(std::chrono::steady_clock::now() + (look == Look::soon ? kQuick : limit)) {}
     bool passed() { return std::chrono::steady_clock::now() >= end_ && !prolonged(); }
 
  private:
+    static constexpr std::chrono::nanoseconds kQuick{10'000'000};
     bool prolonged();
 
     const std::chrono::nanoseconds limit_;
-    bool looking_;
+    bool looking_ = false;
     std::chrono::nanoseconds given_{0};  // for hindrance, so far
     std::chrono::steady_clock::time_point end_;
     Hindrance hindrance_;
