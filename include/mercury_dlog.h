@@ -87,6 +87,11 @@ HG_UTIL_PUBLIC void hg_dlog_mkcount32(struct hg_dlog* d, hg_atomic_int32_t** cpt
 HG_UTIL_PUBLIC void hg_dlog_mkcount64(struct hg_dlog* d, hg_atomic_int64_t** cptr, const char* name,
                                       const char* descr);
 
+/* Ends a counter of this log: removes it from the log and frees it, so that `counter` is dangling
+ * afterwards. A pointer that is no counter of the log is left alone. */
+HG_UTIL_PUBLIC void hg_dlog_rmcount32(struct hg_dlog* d, hg_atomic_int32_t* counter);
+HG_UTIL_PUBLIC void hg_dlog_rmcount64(struct hg_dlog* d, hg_atomic_int64_t* counter);
+
 /* 1: added; 0: full or stopped. */
 HG_UTIL_PUBLIC unsigned int hg_dlog_addlog(struct hg_dlog* d, const char* file, unsigned int line,
                                            const char* func, const char* msg, const void* data);

@@ -204,6 +204,11 @@ typedef int (*hg_log_func_t)(FILE* stream, const char* format, ...);
     hg_dlog_mkcount32(HG_LOG_OUTLET(name).debug_log, counter_ptr, counter_name, counter_desc)
 #define HG_LOG_ADD_COUNTER64(name, counter_ptr, counter_name, counter_desc) \
     hg_dlog_mkcount64(HG_LOG_OUTLET(name).debug_log, counter_ptr, counter_name, counter_desc)
+/* counter: the pointer that HG_LOG_ADD_COUNTER32 or HG_LOG_ADD_COUNTER64 filled in. */
+#define HG_LOG_DEL_COUNTER32(name, counter) \
+    hg_dlog_rmcount32(HG_LOG_OUTLET(name).debug_log, counter)
+#define HG_LOG_DEL_COUNTER64(name, counter) \
+    hg_dlog_rmcount64(HG_LOG_OUTLET(name).debug_log, counter)
 
 #ifdef __cplusplus
 extern "C" {

@@ -6,9 +6,13 @@
 #define MERCURY_QUEUE_H
 
 #include <stddef.h>
-#include <sys/queue.h>
 
 #include "mercury_util_config.h"
+#ifdef HG_UTIL_HAS_SYSQUEUE_H
+#include <sys/queue.h>
+#else
+#include "mercury_queue_macros.h"
+#endif
 
 /* Loops whose body may remove (and free) `var`; `next` is another variable of its type. */
 #ifndef LIST_FOREACH_SAFE

@@ -13,7 +13,11 @@ typedef pthread_t hg_thread_t;
 typedef void* hg_thread_ret_t;
 typedef hg_thread_ret_t (*hg_thread_func_t)(void*);
 typedef pthread_key_t hg_thread_key_t;
+#if defined(__GLIBC__) || defined(_GNU_SOURCE)
 typedef cpu_set_t hg_cpu_set_t; /* CPU_SET and its kind of sched.h work on it */
+#else
+typedef struct cpu_set_t hg_cpu_set_t; /* musl has its members with _GNU_SOURCE only */
+#endif
 
 /* How programs write the type of a thread's function. */
 #define HG_THREAD_RETURN_TYPE hg_thread_ret_t

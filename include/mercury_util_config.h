@@ -13,7 +13,7 @@
 
 /* The level of Mercury's utility interface that these headers offer. */
 #define HG_UTIL_VERSION_MAJOR 4
-#define HG_UTIL_VERSION_MINOR 0
+#define HG_UTIL_VERSION_MINOR 1
 #define HG_UTIL_VERSION_PATCH 0
 
 /* What functions that return int return, unless they say otherwise. */
@@ -45,7 +45,7 @@
 #define HG_UTIL_INLINE inline
 #endif
 
-/* What the system has; these headers need all of it. */
+/* What the system has; these headers need all of it but sys/queue.h. */
 #define HG_UTIL_ATOMIC_LONG_WIDTH __SIZEOF_LONG__ /* bytes */
 #if defined(__GNUC__)
 #define HG_UTIL_HAS_ATTR_CONSTRUCTOR
@@ -61,7 +61,12 @@
 #define HG_UTIL_HAS_SYSEPOLL_H
 #define HG_UTIL_HAS_SYSEVENTFD_H
 #define HG_UTIL_HAS_SYSPARAM_H
+/* musl has no sys/queue.h. */
+#if !defined(HG_UTIL_NO_SYSQUEUE_H) && defined(__has_include)
+#if __has_include(<sys/queue.h>)
 #define HG_UTIL_HAS_SYSQUEUE_H
+#endif
+#endif
 #define HG_UTIL_HAS_SYSTIME_H
 #define HG_UTIL_HAS_TIME_H
 

@@ -40,12 +40,20 @@
 #else
 #define NA_INLINE inline
 #endif
-#define NA_PLUGIN NA_PUBLIC
-#define NA_PLUGIN_VISIBILITY NA_PUBLIC
+/* Mercury's transports use these two. Its plugin interface is another one: a plugin that was built
+ * for it could not be loaded, so that it is refused when it is compiled or configured. */
+#if defined(__GNUC__)
+#define NA_PLUGIN \
+    _Pragma("GCC error \"Cinnabar has another plugin interface: see docs/migration.md, Plugins\"")
+#else
+#define NA_PLUGIN Cinnabar_has_another_plugin_interface
+#endif
+#define NA_PLUGIN_VISIBILITY NA_PLUGIN
 
 /* What these headers know how to name, as Mercury's do. Transports are modules that are found when
  * a class is opened: whether one is installed is asked at run time (NA_Get_protocol_info, hg_info).
  */
+#define NA_HAS_HWLOC /* the nearest device is chosen where the library was built with hwloc */
 #define NA_HAS_SM
 #define NA_HAS_OFI
 #define NA_HAS_UCX

@@ -125,6 +125,34 @@ void hg_dlog_mkcount64(struct hg_dlog* d, hg_atomic_int64_t** cptr, const char* 
     hg_thread_mutex_unlock(&d->dlock);
 }
 
+void hg_dlog_rmcount32(struct hg_dlog* d, hg_atomic_int32_t* counter) {
+    struct hg_dlog_dcount32* c;
+
+    hg_thread_mutex_lock(&d->dlock);
+    SLIST_FOREACH(c, &d->cnts32, l) {
+        if (&c->c == counter) {
+            SLIST_REMOVE(&d->cnts32, c, hg_dlog_dcount32, l);
+            free(c);
+            break;
+        }
+    }
+    hg_thread_mutex_unlock(&d->dlock);
+}
+
+void hg_dlog_rmcount64(struct hg_dlog* d, hg_atomic_int64_t* counter) {
+    struct hg_dlog_dcount64* c;
+
+    hg_thread_mutex_lock(&d->dlock);
+    SLIST_FOREACH(c, &d->cnts64, l) {
+        if (&c->c == counter) {
+            SLIST_REMOVE(&d->cnts64, c, hg_dlog_dcount64, l);
+            free(c);
+            break;
+        }
+    }
+    hg_thread_mutex_unlock(&d->dlock);
+}
+
 unsigned int hg_dlog_addlog(struct hg_dlog* d, const char* file, unsigned int line,
                             const char* func, const char* msg, const void* data) {
     bool added = false;

@@ -28,6 +28,8 @@
 // BOOST_ASIO_HAS_STD_COROUTINE are defined.)
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <utility>  // before Boost's: 1.74 needs it for awaitables with GCC 12
 
 #include <boost/asio/any_io_executor.hpp>

@@ -3,6 +3,8 @@
 // which includes it.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <utility>
 
 #include "hg/asio.hpp"

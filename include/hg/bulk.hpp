@@ -21,6 +21,8 @@
 // allocate() gives the memory that is moved fastest (over na+sm without any system call).
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <array>
 #include <concepts>
 #include <cstddef>

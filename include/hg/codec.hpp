@@ -25,6 +25,8 @@
 // serialize function needs no checks.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <bit>
 #include <concepts>
 #include <cstddef>

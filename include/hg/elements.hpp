@@ -10,6 +10,8 @@
 //   sum(peer, vector).get();
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <compare>
 #include <cstddef>
 #include <cstring>

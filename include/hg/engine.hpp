@@ -10,6 +10,8 @@
 // functions are for any thread, unless they say something else.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <chrono>
 #include <concepts>
 #include <cstdint>

@@ -3,6 +3,8 @@
 // code for the program and the cause in words for a person.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <exception>
 #include <string>
 #include <type_traits>

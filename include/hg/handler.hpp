@@ -19,6 +19,8 @@
 // threads; a handler that blocks keeps its thread. One-way handlers that fail are logged.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <concepts>
 #include <memory>
 #include <tuple>

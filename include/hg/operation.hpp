@@ -3,6 +3,8 @@
 // their outcome, and end once.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <concepts>
 #include <cstddef>
 #include <memory>

@@ -2,6 +2,8 @@
 // Whom to call: a process that has an engine, or had one.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <string>
 #include <utility>
 

@@ -30,6 +30,8 @@
 // the message that they look into.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <atomic>
 #include <bit>
 #include <concepts>

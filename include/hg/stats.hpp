@@ -2,6 +2,8 @@
 // What an engine has counted of each RPC; kept where EngineOptions::stats asks for it.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <array>
 #include <bit>
 #include <chrono>

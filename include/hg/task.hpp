@@ -10,6 +10,8 @@
 // Destroying one that has started and not ended is an error of the program.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <atomic>
 #include <coroutine>
 #include <cstddef>

@@ -2,6 +2,8 @@
 // Peers.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -22,6 +22,8 @@
 // they go.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

@@ -11,6 +11,8 @@
 // exception of it. Any thread, unless InitInfo::single_class says otherwise.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <ranges>

@@ -9,6 +9,8 @@
 // Threads: const functions from any; what moves, one thread at a time.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -2,6 +2,8 @@
 // What a receive hands to its callback.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -22,6 +22,8 @@
 //              allocation or a wait.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

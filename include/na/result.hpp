@@ -5,6 +5,8 @@
 // Whoever prefers exceptions says value(), which throws Failure; nothing else here throws.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <cassert>
 #include <concepts>
 #include <stdexcept>

@@ -3,6 +3,8 @@
 // by a cast.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <cstdint>
 
 namespace na {

@@ -3,6 +3,8 @@
 // thread or an owner.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -89,6 +89,16 @@ static void tables(void) {
     EXPECT(strstr(text, "# small: 1 [of 32 bits]\n") != NULL);
     EXPECT(says("# large: -9223372036854775808 [of 64 bits]\n"));
 
+    hg_dlog_rmcount32(&ring, small);
+    hg_dlog_rmcount64(&ring, large);
+    hg_dlog_dump_counters(&ring, keep, stdout, 0);
+    EXPECT(text[0] == '\0');
+    large = NULL;
+    hg_dlog_mkcount64(&ring, &large, "large", "again");
+    hg_dlog_rmcount64(&table, large); /* not one of its own */
+    hg_dlog_dump_counters(&ring, keep, stdout, 0);
+    EXPECT(says("# large: 0 [again]\n"));
+
     hg_thread_mutex_lock(&ring.dlock);
     hg_dlog_dump(&ring, keep, stdout, 1); /* says on stderr that it cannot */
     hg_thread_mutex_unlock(&ring.dlock);
@@ -123,10 +133,13 @@ static void to_file(void) {
 /* What went by on level debug comes with the next error. */
 static void with_outlets(void) {
     hg_atomic_int32_t* calls = NULL;
+    hg_atomic_int64_t* gone = NULL;
 
     hg_log_set_func(keep);
     EXPECT(HG_LOG_OUTLET(service_disk).debug_log == &HG_LOG_DEBUG_DLOG(service));
     HG_LOG_ADD_COUNTER32(service, &calls, "calls", "that came");
+    HG_LOG_ADD_COUNTER64(service, &gone, "gone", "that went");
+    HG_LOG_DEL_COUNTER64(service, gone);
     (void)hg_atomic_incr32(calls);
     hg_log_set_level(HG_LOG_LEVEL_ERROR);
     HG_LOG_WRITE(service, HG_LOG_LEVEL_DEBUG, "not kept");

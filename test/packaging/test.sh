@@ -222,6 +222,35 @@ if [ -n "$mercury_compat" ]; then
     by_cmake mercury 2.0 mercury na
     if [ "$kind" = shared ]; then by_cmake mercury 2.4 'mercury::mercury mercury_util mercury::mercury_util' mercury::na; fi
 fi
+# Any older version of Mercury's interface will do, as with Mercury's package.
+if [ -n "$mercury_compat" ]; then
+    mkdir "$work/older"
+    printf '%s\n' 'cmake_minimum_required(VERSION 3.13)' 'project(older C)' 'find_package(mercury 1.0 REQUIRED)' \
+        'find_package(cinnabar REQUIRED)' 'add_executable(hello hello.c)' 'target_link_libraries(hello cinnabar::cinnabar)' \
+        >"$work/older/CMakeLists.txt"
+    cp "$source/docs/examples/hello_c/hello.c" "$work/older"
+    run_quietly "CMake finds an older version, in a project without C++" cmake -G Ninja -S "$work/older" \
+        -B "$work/older/build" "-DCMAKE_PREFIX_PATH=$root" "-DCMAKE_LIBRARY_PATH=$libs"
+    echo "ok: an older version, a project without C++"
+fi
+# The C++ headers end the compilation with one error where the standard is too old.
+for header in hg/engine.hpp na/domain.hpp; do
+    if echo "#include <$header>" | $CXX -std=c++17 "-I$root/include" -fsyntax-only -x c++ - 2>"$work/log"; then
+        fail "$header in C++17"
+    fi
+    grep -q 'error: .*need C++20: compile with -std=c++20' "$work/log" || fail "$header does not name the standard"
+    [ "$(grep -c 'error: ' "$work/log")" -le 2 ] || fail "$header in C++17: more errors than one"
+done
+echo "ok: an older standard of C++ is refused"
+# Transports that were written to Mercury's plugin interface end when they are configured or compiled.
+[ ! -e "$root/include/na_plugin.h" ] || fail "na_plugin.h is installed"
+for word in NA_PLUGIN NA_PLUGIN_VISIBILITY; do
+    if printf '#include <na.h>\n%s extern int ops;\n' "$word" | $CC "-I$root/include" -fsyntax-only -x c - 2>"$work/log"; then
+        fail "a plugin of Mercury compiles ($word)"
+    fi
+    grep -q 'another plugin interface' "$work/log" || { cat "$work/log"; fail "the compiler does not say why ($word)"; }
+done
+echo "ok: plugins of Mercury are refused"
 if (by_cmake cinnabar 9 cinnabar::cinnabar cinnabar::na) >"$work/nine" 2>&1; then fail "version 9 was found"; fi
 grep -q 'requested version "9"' "$work/nine" || { cat "$work/nine" >&2; fail "version 9 was not looked for"; }
 echo "ok: a later version is not found"

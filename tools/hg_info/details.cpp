@@ -2,7 +2,9 @@
 // What Mercury's tool does not show. It comes from the core, not from the C API, which has no words
 // for it.
 #include <fmt/format.h>
+#if __has_include(<gnu/libc-version.h>)
 #include <gnu/libc-version.h>
+#endif
 #include <mercury.h>
 #include <na.h>
 #include <sys/utsname.h>
@@ -70,7 +72,11 @@ std::vector<Library> versions() {
     list.push_back({"plugin interface", std::to_string(na::plugin::kAbi)});
     list.push_back({"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100,
                                        FMT_VERSION % 100)});
+#ifdef __GLIBC__
     list.push_back({"C library", gnu_get_libc_version()});
+#else
+    list.push_back({"C library", "not GNU's"});
+#endif
     struct utsname system = {};
     if (::uname(&system) == 0) {
         list.push_back(

@@ -3,6 +3,8 @@
 // of hg/detail/codec_std.hpp, which includes it.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <algorithm>
 #include <memory>
 #include <optional>

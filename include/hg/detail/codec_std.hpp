@@ -7,6 +7,8 @@
 // keys prefers std::map.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bitset>

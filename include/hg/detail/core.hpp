@@ -3,6 +3,8 @@
 // and free to change.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <atomic>
 #include <chrono>
 #include <coroutine>

@@ -3,6 +3,8 @@
 // them. Arrays are counted as one; aggregates with base classes are not seen through.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -4,6 +4,8 @@
 // arguments as they are.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <concepts>
 #include <cstddef>
 #include <tuple>

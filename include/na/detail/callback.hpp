@@ -3,6 +3,8 @@
 // programs.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

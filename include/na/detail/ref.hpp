@@ -2,6 +2,8 @@
 // How the objects of the C++ API keep each other alive. Not for programs.
 #pragma once
 
+#include "na/detail/standard.hpp"
+
 #include <utility>
 
 namespace na::inline v1::detail {
