@@ -150,9 +150,8 @@ inline void Handle::count_sent_request() noexcept {
     }
 }
 
-// Sends the request, and posts the receive of the answer, if there will be one. Both under one
-// lock: the answer cannot be taken in between, nor can either end. After success the handle may be
-// another thread's already.
+// Posts the receive of the answer, if there will be one, then sends the request. Both under one
+// lock: neither can end in between. After success another thread may own the handle already.
 Status Handle::post_forward(std::size_t size) noexcept {
     Context& context = *info_.context;
     // Locals: the compiler cannot know that what is written meanwhile is none of these.
@@ -167,6 +166,7 @@ Status Handle::post_forward(std::size_t size) noexcept {
                                  .size = size,
                                  .registered = kit.region};
     bool over = false;
+    bool late = false;
     stage_.store(Stage::in_flight, std::memory_order_release);
     {
         na::Posting posting(port.na());
@@ -177,27 +177,37 @@ Status Handle::post_forward(std::size_t size) noexcept {
             over = true;
         } else {
             Status s = Status::success;
-            kit.send->handler = &Handle::on_request_sent;
-            const auto sent =
-                posting.send(*kit.send, Lane::unexpected, message, s,
-                             port.gathers() && !large ? company() : na::Company::none);
-            if (sent == na::Posting::Sent::gone) [[likely]] {
-                count_sent_request();
-            } else if (sent == na::Posting::Sent::failed) {
-                return s;
-            }
-            std::uint8_t parts = sent == na::Posting::Sent::pending ? 1 : 0;
+            std::uint8_t parts = 0;
             if (wants_answer) [[likely]] {
                 filled_ = Filled::nothing;
                 kit.recv->when_over(&Handle::on_response, &Handle::take_response);
                 message.buffer = kit.output;
                 message.size = port.size(Lane::expected);
                 s = posting.recv_expected(*kit.recv, message);
-                if (ok(s)) [[likely]] {
-                    ++parts;
-                } else {
-                    note(s);  // the answer will be nobody's
+                if (!ok(s)) [[unlikely]] {
+                    return s;
                 }
+                ++parts;
+                message.buffer = kit.input;
+                message.size = size;
+            }
+            kit.send->handler = &Handle::on_request_sent;
+            const auto sent =
+                posting.send(*kit.send, Lane::unexpected, message, s,
+                             port.gathers() && !large ? company() : na::Company::none);
+            if (sent == na::Posting::Sent::gone) [[likely]] {
+                count_sent_request();
+            } else if (sent == na::Posting::Sent::pending) {
+                ++parts;
+            } else if (!wants_answer || posting.withdraw(*kit.recv)) {
+                return s;
+            } else {
+                // The transport matches receives itself: the receive ends by a cancel, which work
+                // from the queue asks for, outside the lock. That work is the second part.
+                note(s);
+                defer(&Handle::cancel_receive);
+                parts = 2;
+                late = true;
             }
             start_parts(parts);
             over = parts == 0;
@@ -205,6 +215,8 @@ Status Handle::post_forward(std::size_t size) noexcept {
     }
     if (over) [[unlikely]] {
         forward_ended();
+        context.settle();
+    } else if (late) [[unlikely]] {
         context.settle();
     }
     return Status::success;

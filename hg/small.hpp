@@ -26,7 +26,9 @@ template <bool kPlain>
     ref();
     const std::size_t size = port.input_at() + payload;
     {
-        // The request and the receive of the answer under one lock, as in post_forward().
+        // The receive of the answer and the request under one lock, as in post_forward(). Where the
+        // core alone handles receives, the receive is posted second: under this lock no answer is
+        // read, and a request that does not go has no receive to take back.
         na::Posting posting(port.na());
         const Port::Ticket ticket = port.next_ticket();
         tag_ = ticket.tag;
@@ -38,21 +40,32 @@ template <bool kPlain>
                                    .id = info_.id},
                      payload);
         stage_.store(Stage::in_flight, std::memory_order_release);
-        if (!cancel_asked_.load(std::memory_order_relaxed) &&
-            posting.inject(Lane::unexpected, *peer_, info_.context_id, ticket.tag, kit.input, size))
-            [[likely]] {
+        const bool wanted = !cancel_asked_.load(std::memory_order_relaxed);
+        if constexpr (!kPlain) {
+            if (wanted) [[likely]] {
+                if (filled_ != Filled::response) [[unlikely]] {
+                    fill_response(posting);
+                }
+                posting.recv_expected_next(*kit.recv, ticket.tag);
+            }
+        }
+        if (wanted && posting.inject(Lane::unexpected, *peer_, info_.context_id, ticket.tag,
+                                     kit.input, size)) [[likely]] {
             call_.request_sent = true;
             port.counters.requests_sent.add();
-            if (filled_ != Filled::response) [[unlikely]] {
-                fill_response(posting);
-            }
             if constexpr (kPlain) {
+                if (filled_ != Filled::response) [[unlikely]] {
+                    fill_response(posting);
+                }
                 posting.recv_expected_again(*kit.recv, ticket.tag);
-            } else {
-                posting.recv_expected_next(*kit.recv, ticket.tag);
             }
             start_parts(1);
             return na::Status::success;
+        }
+        if constexpr (!kPlain) {
+            if (wanted) {
+                (void)posting.withdraw(*kit.recv);  // the core matches wherever ports inject
+            }
         }
     }
     return post_claimed(size);

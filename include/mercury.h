@@ -12,7 +12,8 @@
  *  - one handle is used by one thread at a time (HG_Ref_incr, HG_Destroy and HG_Cancel may be
  * called by others);
  *  - no function of a class or a context runs while it is finalised or destroyed;
- *  - NA_THREAD_MODE_SINGLE* in the options of the class restricts it further.
+ *  - NA_THREAD_MODE_SINGLE_CLS together with NA_UNLOCKED=1 in the environment restricts it to one
+ * thread at a time (na_types.h). NA_THREAD_MODE_SINGLE* alone restricts nothing.
  * Callbacks run inside HG_Trigger and HG_Event_trigger only.
  *
  * Errors. Functions that return hg_return_t return HG_INVALID_ARG when a class, a context, a handle

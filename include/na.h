@@ -6,7 +6,8 @@
  * posts -> NA_Progress and NA_Trigger until callbacks ran -> the same backwards. Posting: a
  * function that takes a callback and an operation answers NA_SUCCESS, and then the callback runs
  * exactly once (multi-receive: once per message) in NA_Trigger; or an error, and then no callback
- * runs. Threads: any function from any thread, unless na_init_info.thread_mode promises less; one
+ * runs. Threads: any function from any thread, also with the single modes of
+ * na_init_info.thread_mode, unless NA_UNLOCKED is set (na_types.h); one
  * operation is posted by one thread at a time. Nothing here may be called from a signal handler.
  * Errors: every function that answers a code also answers NA_INVALID_ARG for a null object (and for
  * arguments that it names as required). NULL results and codes are explained by NA_Get_last_error()
@@ -126,9 +127,9 @@ NA_PUBLIC unsigned int NA_Context_get_completion_count(const na_context_t* conte
 /* An operation for any number of uses, one at a time. NA_OP_MULTI: for
  * NA_Msg_multi_recv_unexpected. NULL: out of memory. */
 NA_PUBLIC na_op_id_t* NA_Op_create(na_class_t* na_class, unsigned long flags) NA_WARN_UNUSED_RESULT;
-/* NULL is allowed. One that has not completed costs a warning: a receive that waits for a message is
- * taken back, and its callback does not run; anything else is kept (leaked), as the transport may
- * still write to it. */
+/* NULL is allowed. One that has not completed costs a warning: a receive that waits for a message
+ * is taken back, and its callback does not run; anything else is kept (leaked), as the transport
+ * may still write to it. */
 NA_PUBLIC void NA_Op_destroy(na_class_t* na_class, na_op_id_t* op_id);
 
 /* ---- addresses

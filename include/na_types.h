@@ -209,7 +209,11 @@ typedef void (*na_cb_t)(const struct na_cb_info* callback_info);
 #define NA_NO_BLOCK 0x01 /* never sleep: no descriptor, NA_Poll_try_wait always false */
 #define NA_NO_RETRY 0x02 /* answer NA_AGAIN instead of queueing when resources are short */
 
-/* thread_mode */
+/* thread_mode: a promise of the program. It changes no behaviour by itself: every class locks, so
+ * that a program whose promise does not hold, as Mercury tolerates, loses nothing. With
+ * NA_UNLOCKED=1 in the environment a class opened with NA_THREAD_MODE_SINGLE_CLS takes no locks;
+ * two threads inside such a class at the same time are then undefined behaviour, which a debug
+ * build reports and ends the process for. */
 #define NA_THREAD_MODE_SINGLE_CLS (0x01) /* one thread at a time uses the class */
 #define NA_THREAD_MODE_SINGLE_CTX (0x02) /* one thread at a time uses each context */
 #define NA_THREAD_MODE_SINGLE (NA_THREAD_MODE_SINGLE_CLS | NA_THREAD_MODE_SINGLE_CTX)

@@ -118,8 +118,9 @@ struct EngineOptions {
     bool stats = false;
     // Never sleep: the lowest latency for a whole processor.
     bool busy = false;
-    // The promise that one thread uses the engine and all that belongs to it; with
-    // Progress::caller only.
+    // The promise that one thread at a time uses the engine and all that belongs to it; with
+    // Progress::caller only. The engine then takes no locks: two threads inside it at the same time
+    // are undefined behaviour, which a debug build reports and ends the process for.
     bool single_thread = false;
     // More of the transport: addresses, keys, message sizes. no_block, single_class and
     // single_context come from the two above.

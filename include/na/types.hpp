@@ -59,7 +59,9 @@ struct InitInfo {
     bool no_retry = false;           // `again` goes to the caller
     AddressFormat address_format = AddressFormat::unspec;  // family to listen at
     std::uint8_t max_contexts = 1;                         // that have their places
-    bool single_class = false;                             // the user promises one thread per class
+    // One thread at a time uses the class, which takes no locks then. Two threads inside it are
+    // undefined behaviour; a debug build reports them and ends the process.
+    bool single_class = false;
     bool single_context = false;                        // the user promises one thread per context
     bool device_memory = false;                         // memory of devices will be registered
     TrafficClass traffic_class = TrafficClass::unspec;  // asked of the fabric

@@ -8,6 +8,7 @@
 
 #include "na/c_api/handles.hpp"
 #include "na/plugin_table.hpp"
+#include "na/util/config.hpp"
 #include "na/util/uri.hpp"
 
 using namespace na;
@@ -29,8 +30,11 @@ InitInfo common(const Info& info) {
     i.no_retry = (info.progress_mode & NA_NO_RETRY) != 0;
     i.address_format = value_of<AddressFormat>(info.addr_format);
     i.max_contexts = info.max_contexts;
-    i.single_class = (info.thread_mode & NA_THREAD_MODE_SINGLE_CLS) != 0;
-    i.single_context = (info.thread_mode & NA_THREAD_MODE_SINGLE_CTX) != 0;
+    // Users of Mercury set these modes and have two threads in the class nevertheless: Mercury
+    // keeps its own locks. So the mode alone removes none.
+    const bool unlocked = config::number(config::kUnlocked) != 0;
+    i.single_class = unlocked && (info.thread_mode & NA_THREAD_MODE_SINGLE_CLS) != 0;
+    i.single_context = unlocked && (info.thread_mode & NA_THREAD_MODE_SINGLE_CTX) != 0;
     i.device_memory = info.request_mem_device;
     return i;
 }

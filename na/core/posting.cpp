@@ -38,4 +38,13 @@ Posting::Sent Posting::send_operation(Operation& op, Lane lane, const Message& m
     return Sent::pending;
 }
 
+bool Posting::withdraw(Operation& op) noexcept {
+    if (op.state() != Operation::State::matching) {
+        return false;
+    }
+    op.handler = [](Operation&, const Outcome&) noexcept {};
+    context_.match_.cancel(op);
+    return true;
+}
+
 }  // namespace na::inline impl

@@ -90,6 +90,9 @@ class Posting {
         op.tag = tag;
         (void)context_.receive_expected(op);  // which cannot fail there
     }
+    // Takes back a receive that was posted under this lock; no handler runs. False: the transport
+    // matches receives itself, and only cancel() ends this one.
+    [[gnu::cold, gnu::noinline]] bool withdraw(Operation& op) noexcept;
     // Its buffer takes the largest message of the lane.
     void recv_expected_again(Operation& op, std::uint32_t tag) noexcept {
         op.tag = tag;

@@ -45,6 +45,7 @@ class BiasedLock {
 
     void lock() noexcept {
         if (!enabled_) {
+            alone_.enter();
             return;
         }
         const std::uintptr_t me = self();
@@ -54,6 +55,7 @@ class BiasedLock {
     }
     bool try_lock() noexcept {
         if (!enabled_) {
+            alone_.enter();
             return true;
         }
         const std::uintptr_t me = self();
@@ -67,6 +69,7 @@ class BiasedLock {
     }
     void unlock() noexcept {
         if (!enabled_) {
+            alone_.leave();
             return;
         }
         if (inside_ != nullptr) {
@@ -137,6 +140,7 @@ class BiasedLock {
     std::uintptr_t last_ = 0;             // who had it last, without a grant
     Cell* inside_ = nullptr;              // the cell of who has it; null: held_
     std::uintptr_t owners_[kCells] = {};  // of the cells, the last one first
+    [[no_unique_address]] OneThread alone_;
 };
 
 }  // namespace na::util

@@ -19,7 +19,7 @@ constexpr const Variable* kAll[] = {
     &kLogLevel,      &kLogSubsys,    &kPluginPath,   &kUnexpectedLimit, &kUnexpectedBytes,
     &kMaxAddresses,  &kSmAllowUids,  &kSmCma,        &kUcxRma,          &kOverflowLimit,
     &kOverflowTotal, &kUnackedLimit, &kRequestLimit, &kStallTimeout,    &kCoalesce,
-    &kCoalesceLimit, &kLockBias,
+    &kCoalesceLimit, &kLockBias,     &kUnlocked,
 };
 
 // Every variable is read here. A privileged process (set-user-ID, set-group-ID, file capabilities)

@@ -50,6 +50,10 @@ inline constexpr Variable kLockBias{
     "NA_LOCK_BIAS", "1",
     "0: the locks of a context cost every thread the same, instead of next to nothing where one "
     "uses it alone, for sandboxes without membarrier(2); read when the library is loaded"};
+inline constexpr Variable kUnlocked{
+    "NA_UNLOCKED", "0",
+    "1: classes that the C interface opens with NA_THREAD_MODE_SINGLE_CLS take no locks; only for "
+    "programs where two threads are never inside such a class at a time"};
 inline constexpr Variable kUcxRma{"NA_UCX_RMA", "messages",
                                   "how ucx moves puts and gets: messages (checked at the target), "
                                   "native (UCX's own: peers are trusted), auto (native "

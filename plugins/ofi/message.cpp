@@ -64,14 +64,15 @@ Posted Context::transmit(session::Link& to, std::span<const std::byte> bytes, Op
             return Posted::again();
         }
         std::memcpy(r->bounce, bytes.data(), bytes.size());
+        r->op = op;  // before fi_send(): from there on a completion may name this request
         rc = fi_send(endpoint_->ep(), r->bounce, bytes.size(), r->descriptor, link.addr,
                      &r->provider);
         if (rc == 0) {
-            r->op = op;
             posted = Posted::pending();
             begin(*r, link);
             ++stats_.copied;
         } else {
+            r->op = nullptr;
             pool_.put_back(*r);
         }
     }

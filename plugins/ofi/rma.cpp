@@ -211,9 +211,11 @@ ssize_t Context::post_piece(Transfer& t) noexcept {
         flags |=
             (inject ? FI_INJECT : 0) | (domain_.delivery_complete() ? FI_DELIVERY_COMPLETE : 0);
     }
+    r->transfer = &t;  // before the call: from there on a completion may name this request
     const ssize_t rc = put ? fi_writemsg(endpoint_->ep(), &message, flags)
                            : fi_readmsg(endpoint_->ep(), &message, flags);
     if (rc != 0) {
+        r->transfer = nullptr;
         r->bounced = false;
         pool_.put_back(*r);
         if (rc == -FI_EAGAIN) {
@@ -224,7 +226,6 @@ ssize_t Context::post_piece(Transfer& t) noexcept {
     unblocked(link);
     link.rma_answers = 0;
     ++(inject ? stats_.rma_inject : r->bounced ? stats_.rma_bounce : stats_.rma_direct);
-    r->transfer = &t;
     t.direct = t.direct || !r->bounced;
     t.posted += size;
     ++t.pieces;

@@ -97,8 +97,10 @@ Posted Context::hand_over(Link& link, unsigned id, Request& r, std::size_t size,
     param.cb.send = on_sent;
     param.user_data = &r;
     param.memory_type = UCS_MEMORY_TYPE_HOST;
+    r.op = op;  // before the call: from there on a completion may name this request
     const ucs_status_ptr_t answer = ucp_am_send_nbx(way.ep, id, nullptr, 0, r.bounce, size, &param);
     if (!UCS_PTR_IS_PTR(answer)) {
+        r.op = nullptr;
         r.home->put_back(r);
         return answer == nullptr ? Posted::done() : refused(link, UCS_PTR_STATUS(answer));
     }
@@ -111,7 +113,6 @@ Posted Context::hand_over(Link& link, unsigned id, Request& r, std::size_t size,
     if (op == nullptr) {
         return Posted::done();
     }
-    r.op = op;
     start(r, link);
     return Posted::pending();
 }

@@ -59,6 +59,7 @@ struct Side {
     hg_id_t increment = 0;
 
     bool open() {
+        setenv("NA_UNLOCKED", "1", 1);  // as EngineOptions::single_thread on the other side
         hg_init_info info = HG_INIT_INFO_INITIALIZER;
         info.na_init_info.progress_mode = NA_NO_BLOCK;
         info.na_init_info.thread_mode = NA_THREAD_MODE_SINGLE;

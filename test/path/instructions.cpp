@@ -4,7 +4,10 @@
 // the count is the same each time; and progress that finds nothing.
 //
 //   instructions rpc N        N calls with 8 bytes there and back over na+sm, both sides
+//   instructions locked N     the same calls in classes that lock, as C classes do by default
 //   instructions progress N   N empty progress calls of a server that 100 peers are connected to
+//
+// rpc and progress measure classes that take no locks (NA_UNLOCKED).
 // 0: done, 1: failed, 77: no sm here
 #include <time.h>
 
@@ -115,10 +118,12 @@ bool calls(const Side& client, const Side& server, const char* address, std::uin
 
 int main(int argc, char** argv) {
     if (argc != 3) {
-        std::fprintf(stderr, "usage: instructions rpc|progress N\n");
+        std::fprintf(stderr, "usage: instructions rpc|locked|progress N\n");
         return 1;
     }
-    const bool rpc = std::strcmp(argv[1], "rpc") == 0;
+    const bool locked = std::strcmp(argv[1], "locked") == 0;
+    const bool rpc = locked || std::strcmp(argv[1], "rpc") == 0;
+    setenv("NA_UNLOCKED", locked ? "0" : "1", 1);
     const std::uint64_t count = std::strtoull(argv[2], nullptr, 10);
     Side server;
     if (!server.open(true)) {

@@ -3,9 +3,9 @@
 """Instructions per call and per empty progress call, as callgrind counts them: the difference between two runs that differ in
 their number only, so that opening and closing do not count.
 
-  instructions.py PROGRAM rpc|progress [--limit N] [--functions]
+  instructions.py PROGRAM rpc|locked|progress [--limit N] [--functions]
 
-For rpc whatever both sides execute counts, the program's callbacks included; for progress what HG_Event_progress does, from its first
+locked: as rpc, in classes that lock, as those of the C interface do by default. For rpc whatever both sides execute counts, the program's callbacks included; for progress what HG_Event_progress does, from its first
 instruction to its last, and not the loop around it.
 With --limit more than N fails (status 1). With --functions: who takes them. 77: cannot be counted here.
 """
@@ -26,7 +26,7 @@ FEW, MANY = 1000, 21000
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
-    parser.add_argument("what", choices=("rpc", "progress"))
+    parser.add_argument("what", choices=("rpc", "locked", "progress"))
     parser.add_argument("--limit", type=float)
     parser.add_argument("--functions", action="store_true")
     return parser.parse_args()
@@ -65,13 +65,13 @@ def main():
     for tool in ("valgrind", "callgrind_annotate"):
         if shutil.which(tool) is None:
             skip(f"no {tool} here (Debian: valgrind)")
-    most = MANY if chosen.what == "rpc" else 10 * MANY
+    most = MANY if chosen.what != "progress" else 10 * MANY
     few, functions_few = count(chosen.program, chosen.what, FEW)
     many, functions_many = count(chosen.program, chosen.what, most)
     per = (many - few) / (most - FEW)
     if per < 1:
         sys.exit("FAILED: nothing was counted: has HG_Event_progress another name?")
-    print(f"{per:.1f} instructions per {'RPC, both sides together' if chosen.what == 'rpc' else 'empty progress call'}")
+    print(f"{per:.1f} instructions per {'RPC, both sides together' if chosen.what != 'progress' else 'empty progress call'}")
     if chosen.functions:
         for name, more in (functions_many - functions_few).most_common():
             if more / (most - FEW) >= 1:

@@ -117,6 +117,51 @@ TEST_CASE("several threads forward, progress and trigger on one context", "[thre
     CHECK(pair.a.counters().rpc_req_sent_count == kThreads * kCalls);
 }
 
+TEST_CASE("a class of any single mode has a thread that forwards and one that progresses",
+          "[threads]") {
+    // As users of Mercury do, which keeps its own locks in these modes.
+    constexpr std::size_t kAtOnce = 16;
+    const unsigned rounds = 200 / support::kSlow;
+    const int mode = GENERATE(as<int>{}, NA_THREAD_MODE_SINGLE_CLS, NA_THREAD_MODE_SINGLE_CTX,
+                              NA_THREAD_MODE_SINGLE);
+    INFO("thread_mode " << mode);
+    Side::Settings single;
+    single.init.na_init_info.thread_mode = static_cast<std::uint8_t>(mode);
+    Pair pair(single, single);
+    const hg_id_t id = HG_Register_name(pair.a.cls(), "parallel", proc_blob, proc_blob, nullptr);
+    REQUIRE(HG_Register_name(pair.b.cls(), "parallel", proc_blob, proc_blob, on_parallel) == id);
+    std::vector<std::unique_ptr<Call>> calls;
+    for (std::size_t i = 0; i < kAtOnce; ++i) {
+        calls.push_back(std::make_unique<Call>(pair.a, pair.to_b, id));
+        calls.back()->decode_output = true;
+    }
+    unsigned good = 0;
+    {
+        Crew crew;
+        crew.add([&] { turn(pair.a.context(), 1); });
+        crew.add([&] { turn(pair.b.context(), 1); });
+        for (unsigned round = 0; round < rounds; ++round) {
+            // One call at a time, and several; small, and beyond what a transport injects.
+            const std::size_t used = round % 2 == 0 ? 1 : kAtOnce;
+            const std::size_t size = round % 4 < 2 ? 200 : 20;
+            for (std::size_t i = 0; i < used; ++i) {
+                calls[i]->reset();
+                Blob in = blob(round, size);
+                REQUIRE(calls[i]->forward(in) == HG_SUCCESS);
+            }
+            for (std::size_t i = 0; i < used; ++i) {
+                REQUIRE(support::until([&] { return calls[i]->done(); },
+                                       [] { std::this_thread::yield(); }));
+                good += calls[i]->ret() == HG_SUCCESS &&
+                                is_blob(calls[i]->out(), round + 1, size, round)
+                            ? 1
+                            : 0;
+            }
+        }
+    }
+    CHECK(good == rounds / 2 * (1 + kAtOnce));
+}
+
 TEST_CASE("each thread has a context of its own", "[threads]") {
     Side::Settings s;
     s.contexts = kThreads;

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -14,6 +15,7 @@ using namespace na_test;
 namespace {
 
 Endpoint::Settings of_mode(int mode) {
+    setenv("NA_UNLOCKED", "1", 1);  // without it the mode removes no lock
     Endpoint::Settings s;
     s.init.thread_mode = static_cast<std::uint8_t>(mode);
     return s;
