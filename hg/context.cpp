@@ -257,6 +257,16 @@ bool Context::end_forgotten() noexcept {
     return any;
 }
 
+Result<bool> Context::begin_end() {
+    if (!threaded_ || gate_.close()) {
+        return true;
+    }
+    announce();  // the sleepers look at gate_.asked()
+    return Error{Status::busy,
+                 "a thread is in HG_Progress or HG_Trigger of the context, or this is one of its "
+                 "callbacks: let them return first"};
+}
+
 Result<bool> Context::close(bool patient) {
     if (const Status s = unpost(); !ok(s)) {
         return Error{Status::busy, "the transport did not give the receives for requests back"};
@@ -274,7 +284,8 @@ Result<bool> Context::close(bool patient) {
     bool last = false;
     for (Pace pace;; pace.next()) {
         unsigned count = 0;
-        (void)trigger(0, poll(), count);
+        const std::uint32_t due = poll();
+        (void)(alone_ ? trigger(0, due, count) : trigger_inside(due, count));
         if (nothing_under_way() && bulk_->idle() && done_.empty() &&
             (!threaded_ || !patient || handles_->used() == 0)) {
             if (!end_forgotten()) {
@@ -382,10 +393,35 @@ bool Context::arm() noexcept {
            (sm_ == nullptr || sm_->na().arm());
 }
 
+// One round of a thread among others.
+std::uint32_t Context::poll_inside() noexcept {
+    if (!threaded_) {
+        return poll_with_care();
+    }
+    const na::util::Inside inside(gate_);
+    if (!inside) {
+        return 0;
+    }
+    const std::uint32_t due = poll_with_care();
+    leave();
+    return due;
+}
+
 Status Context::progress_slowly(unsigned timeout_ms) noexcept {
-    return waiter_.drive(
-        timeout_ms, [this] { poll(); }, [this] { return !done_.empty(); },
+    if (!threaded_) {
+        return waiter_.drive(
+            timeout_ms, [this] { poll(); }, [this] { return !done_.empty(); },
+            [this] { return arm(); });
+    }
+    const na::util::Inside inside(gate_);
+    if (!inside) {
+        return Status::busy;
+    }
+    const std::uint32_t asked = gate_.asked();
+    const Status s = waiter_.drive(
+        timeout_ms, [this] { poll(); }, [&] { return !done_.empty() || gate_.asked() != asked; },
         [this] { return arm(); });
+    return ok(s) && done_.empty() ? Status::timeout : s;
 }
 
 bool Context::ready() noexcept {

@@ -27,6 +27,7 @@
 #include "hg/unacked.hpp"
 #include "na/core/context.hpp"
 #include "na/core/progress.hpp"
+#include "na/util/gate.hpp"
 #include "na/util/ran.hpp"
 
 namespace hg {
@@ -53,6 +54,13 @@ class Context {
     // not answered, or callbacks that were not triggered yet, remain; the context can be
     // progressed, triggered and closed again.
     na::Result<bool> close(bool patient = true);
+    // For who ends a context that other threads may be in: refuses progress and trigger from now
+    // on. busy: a thread is in one of them, perhaps this one, in a callback; those that sleep there
+    // return soon. Not asked where threads do not share the class.
+    na::Result<bool> begin_end();
+    void give_end_up() noexcept { gate_.reopen(); }
+    // Before the destructor: those who were refused have left.
+    void finish_end() noexcept { gate_.drain(); }
     // Cancels RPCs and transfers in flight, and answers, with `code`, every request that the
     // program has not answered yet: whoever is about to finds it answered. Any thread. Throws
     // std::bad_alloc.
@@ -119,9 +127,7 @@ class Context {
     // The same for who stops polling.
     [[gnu::always_inline]] std::uint32_t poll_once() noexcept {
         if (attention_) [[unlikely]] {
-            const std::uint32_t due = poll_with_care();
-            leave();
-            return due;
+            return poll_inside();
         }
         return poll_only();  // without threads there is nobody to leave it to
     }
@@ -203,6 +209,7 @@ class Context {
     }
     na::Status progress_slowly(unsigned timeout_ms) noexcept;
     std::uint32_t poll_with_care() noexcept;
+    std::uint32_t poll_inside() noexcept;
     [[gnu::always_inline]] std::uint32_t poll_only() noexcept {
         // What was queued without an event is for the next poll.
         if (only_->poll() != 0 && attention_) [[unlikely]] {
@@ -212,6 +219,7 @@ class Context {
     }
     std::uint32_t work_off() noexcept;
     na::Status trigger_otherwise(unsigned timeout_ms, unsigned max_count, unsigned& count);
+    na::Status trigger_inside(unsigned max_count, unsigned& count);
     na::Status trigger_gathering(unsigned max_count, unsigned& count);
     na::Status trigger_together(unsigned max_count, unsigned& count);
     bool run_work() noexcept;
@@ -270,6 +278,8 @@ class Context {
     na::util::OptionalLock loop_lock_;  // guards Handle::partner_ and loop_counters_
     Counters loop_counters_;
 
+    // Who is in progress or trigger. Of threads that share the class.
+    na::util::Gate gate_;
     std::atomic<std::uint32_t> trigger_waiters_{0};
     std::mutex trigger_mutex_;
     std::condition_variable trigger_signal_;

@@ -14,7 +14,9 @@ void Context::await_callback(unsigned timeout_ms) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
     std::unique_lock lock(trigger_mutex_);
     trigger_waiters_.fetch_add(1, std::memory_order_seq_cst);
-    trigger_signal_.wait_until(lock, deadline, [this] { return !done_.empty(); });
+    const std::uint32_t asked = gate_.asked();
+    trigger_signal_.wait_until(lock, deadline,
+                               [&] { return !done_.empty() || gate_.asked() != asked; });
     trigger_waiters_.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -23,8 +25,24 @@ Status Context::trigger_otherwise(unsigned timeout_ms, unsigned max_count, unsig
         count = 0;
         return Status::success;
     }
-    if (timeout_ms != 0 && threaded_ && done_.empty()) {
+    if (!threaded_) {
+        return trigger_inside(max_count, count);
+    }
+    const na::util::Inside inside(gate_);
+    if (!inside) {
+        count = 0;
+        return Status::busy;
+    }
+    if (timeout_ms != 0 && done_.empty()) {
         await_callback(timeout_ms);
+    }
+    return trigger_inside(max_count, count);
+}
+
+Status Context::trigger_inside(unsigned max_count, unsigned& count) {
+    if (max_count == 0) {
+        count = 0;
+        return Status::success;
     }
     return gathers_ ? trigger_gathering(max_count, count) : trigger_together(max_count, count);
 }

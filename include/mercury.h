@@ -11,7 +11,8 @@
  * Threads. Every function may be called from any thread at any time, except that
  *  - one handle is used by one thread at a time (HG_Ref_incr, HG_Destroy and HG_Cancel may be
  * called by others);
- *  - no function of a class or a context runs while it is finalised or destroyed;
+ *  - no function of a class or a context runs while it is finalised or destroyed, except that
+ * HG_Context_destroy refuses (HG_BUSY) while threads are in progress or trigger of the context;
  *  - NA_THREAD_MODE_SINGLE_CLS together with NA_UNLOCKED=1 in the environment restricts it to one
  * thread at a time (na_types.h). NA_THREAD_MODE_SINGLE* alone restricts nothing.
  * Callbacks run inside HG_Trigger and HG_Event_trigger only.
@@ -162,9 +163,11 @@ HG_PUBLIC hg_context_t* HG_Context_create_id(hg_class_t* hg_class,
 /* Destroys a context, not from callbacks. In a child of fork() a context of the parent's is left as
  * it is (HG_SUCCESS). It stops accepting requests, cancels what is in flight
  * (RPC and bulk callbacks get HG_CANCELED), runs what callbacks are due, and gives responses, and
- * threads that still have handles, a bounded time (seconds). HG_BUSY: handles of the user remain,
- * or requests of RPCs that are known to be responded to late (HG_Destroy), or a transfer or an
- * operation that the transport has not given back in that time; the context stays and may be
+ * threads that still have handles, a bounded time (seconds). HG_BUSY: a thread is in
+ * HG_Progress, HG_Trigger or their HG_Event_* forms for this context, or this is one of its
+ * callbacks; threads that sleep there then return (HG_TIMEOUT). HG_BUSY also: handles of the user
+ * remain, or requests of RPCs that are known to be responded to late (HG_Destroy), or a transfer or
+ * an operation that the transport has not given back in that time; the context stays and may be
  * progressed, triggered and destroyed again. HG_INVALID_ARG: NULL. */
 HG_PUBLIC hg_return_t HG_Context_destroy(hg_context_t* context);
 
@@ -418,12 +421,14 @@ HG_PUBLIC hg_return_t HG_Cancel(hg_handle_t handle);
 
 /* Advances the context until there is a callback to trigger, at most `timeout` ms (0: looks once).
  * Runs no callback. Several threads may call it at a time. HG_SUCCESS: there is one. HG_TIMEOUT:
- * there is none. Other codes: the transport failed. */
+ * there is none. HG_BUSY: another thread is destroying the context. Other codes: the transport
+ * failed. */
 HG_PUBLIC hg_return_t HG_Progress(hg_context_t* context, unsigned int timeout);
 
 /* Runs up to max_count callbacks on this thread. It waits up to `timeout` ms for the first, never
  * for more, and does not progress the context meanwhile. *actual_count_p (may be NULL) gets how
- * many ran, also on HG_TIMEOUT. HG_TIMEOUT: none ran. max_count 0: HG_SUCCESS. */
+ * many ran, also on HG_TIMEOUT. HG_TIMEOUT: none ran. max_count 0: HG_SUCCESS.
+ * HG_BUSY: another thread is destroying the context. */
 HG_PUBLIC hg_return_t HG_Trigger(hg_context_t* context, unsigned int timeout,
                                  unsigned int max_count, unsigned int* actual_count_p);
 

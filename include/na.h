@@ -116,8 +116,10 @@ NA_PUBLIC na_context_t* NA_Context_create(na_class_t* na_class) NA_WARN_UNUSED_R
 NA_PUBLIC na_context_t* NA_Context_create_id(na_class_t* na_class,
                                              uint8_t id) NA_WARN_UNUSED_RESULT;
 
-/* NULL context: NA_SUCCESS. NA_BUSY: completions wait for NA_Trigger, or operations are posted; it
- * stays open. */
+/* NULL context: NA_SUCCESS. NA_BUSY: completions wait for NA_Trigger, or operations are posted, or
+ * a thread is in NA_Progress, NA_Poll* or NA_Trigger of the context, or this is one of its
+ * callbacks; the context stays open, and threads that sleep there return (NA_TIMEOUT). Those
+ * functions answer NA_BUSY while another thread destroys the context. */
 NA_PUBLIC na_return_t NA_Context_destroy(na_class_t* na_class, na_context_t* context);
 
 /* Completed operations whose callback has not run. */

@@ -39,12 +39,22 @@ hg_return_t HG_Context_destroy(hg_context_t* context) {
         return HG_SUCCESS;
     }
     try {
-        if (auto closed = core(context)->close(); !closed) {
-            return c_api::failed<na::log::Outlet::ctx>(closed.error());
+        if (auto alone = core(context)->begin_end(); !alone) {
+            return c_api::failed<na::log::Outlet::ctx>(alone.error());
         }
     } catch (const std::bad_alloc&) {
         return HG_NOMEM;
     }
+    try {
+        if (auto closed = core(context)->close(); !closed) {
+            core(context)->give_end_up();
+            return c_api::failed<na::log::Outlet::ctx>(closed.error());
+        }
+    } catch (const std::bad_alloc&) {
+        core(context)->give_end_up();
+        return HG_NOMEM;
+    }
+    core(context)->finish_end();
     delete core(context);
     return HG_SUCCESS;
 }

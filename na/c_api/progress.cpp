@@ -113,13 +113,24 @@ na_return_t NA_Context_destroy(na_class_t* na_class, na_context_t* context) {
     if (core(na_class)->inherited()) {
         return NA_SUCCESS;
     }
+    util::Gate& gate = core(context)->gate();
+    if (!gate.close()) {
+        core(context)->wake();
+        NA_LOG_ERROR(ctx,
+                     "a thread is in NA_Progress or NA_Trigger of the context, or this is one of "
+                     "its callbacks: let them return first");
+        return NA_BUSY;
+    }
     try {
         if (const auto can = core(context)->closable(); !can) {
+            gate.reopen();
             return failed<log::Outlet::ctx>(can.error());
         }
     } catch (const std::bad_alloc&) {
+        gate.reopen();
         return NA_NOMEM;  // for the text of the refusal
     }
+    gate.drain();
     delete core(context);
     return NA_SUCCESS;
 }
@@ -181,6 +192,10 @@ bool NA_Poll_try_wait(na_class_t* na_class, na_context_t* context) {
 
 na_return_t NA_Poll(na_class_t* na_class, na_context_t* context, unsigned int* count_p) {
     NA_C_REQUIRE(na_class != nullptr && context != nullptr, poll, "NULL argument");
+    const util::Inside inside(core(context)->gate());
+    if (!inside) {
+        return NA_BUSY;
+    }
     core(context)->poll();
     core(context)->leave();
     if (count_p != nullptr) {
@@ -192,7 +207,16 @@ na_return_t NA_Poll(na_class_t* na_class, na_context_t* context, unsigned int* c
 na_return_t NA_Poll_wait(na_class_t* na_class, na_context_t* context, unsigned int timeout_ms,
                          unsigned int* count_p) {
     NA_C_REQUIRE(na_class != nullptr && context != nullptr, poll, "NULL argument");
-    const Status s = core(context)->wait(timeout_ms);
+    util::Gate& gate = core(context)->gate();
+    const util::Inside inside(gate);
+    if (!inside) {
+        return NA_BUSY;
+    }
+    const std::uint32_t asked = gate.asked();
+    Status s = core(context)->wait(timeout_ms, [&] { return gate.asked() != asked; });
+    if (ok(s) && core(context)->completions().empty()) {
+        s = Status::timeout;  // it was woken by who wants to destroy the context
+    }
     if (count_p != nullptr) {
         *count_p = core(context)->completions().count();
     }
@@ -206,6 +230,10 @@ na_return_t NA_Progress(na_class_t* na_class, na_context_t* context, unsigned in
 na_return_t NA_Trigger(na_context_t* context, unsigned int max_count, unsigned int* actual_count) {
     NA_C_REQUIRE(context != nullptr, op, "NULL context");
     util::Ran ran(actual_count);
+    const util::Inside inside(core(context)->gate());
+    if (!inside) {
+        return NA_BUSY;
+    }
     while (ran.number < max_count) {
         auto* record = static_cast<NaRecord*>(core(context)->completions().pop());
         if (record == nullptr) {

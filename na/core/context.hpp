@@ -22,6 +22,7 @@
 #include "na/core/progress.hpp"
 #include "na/core/retry_queue.hpp"
 #include "na/util/biased_lock.hpp"
+#include "na/util/gate.hpp"
 
 namespace na::inline impl {
 
@@ -180,6 +181,9 @@ class Context final : public plugin::Sink {
     // need not use it.
     CompletionQueue& completions() noexcept { return completions_; }
 
+    // Who is in NA_Progress, NA_Poll* or NA_Trigger.
+    util::Gate& gate() noexcept { return gate_; }
+
     const Counters& counters() const noexcept { return counters_; }
     std::vector<plugin::Stat> stats();  // core and plugin counters by name
 
@@ -258,6 +262,7 @@ class Context final : public plugin::Sink {
     Counters counters_;
     std::uint32_t posted_ = 0;  // operations with the plugin
     CompletionQueue completions_;
+    util::Gate gate_;
     Waiter waiter_;
 };
 

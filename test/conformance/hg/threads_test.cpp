@@ -5,9 +5,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include "conformance/hg/side.hpp"
 #include "support/payload.hpp"
@@ -52,6 +58,15 @@ void turn(hg_context_t* context, unsigned timeout_ms) {
 
 constexpr unsigned kThreads = 4;
 constexpr unsigned kCalls = 400 / support::kSlow;
+
+// A thread that does nothing but one call sleeps in that call.
+bool sleeps(pid_t tid) {
+    std::ifstream file("/proc/self/task/" + std::to_string(tid) + "/stat");
+    std::string line;
+    std::getline(file, line);
+    const std::size_t end = line.rfind(')');  // of the name, which the state follows
+    return end != std::string::npos && line.size() > end + 2 && line[end + 2] == 'S';
+}
 
 // Answers an echo without touching the side: many threads run it.
 hg_return_t on_parallel(hg_handle_t h) {
@@ -322,4 +337,44 @@ TEST_CASE("requests that waited for a handle are answered at length by several t
         }
     }
     CHECK(good == kInFlight * (20 / support::kSlow + 1));
+}
+
+TEST_CASE("a context that a thread progresses or triggers is not destroyed", "[threads]") {
+    Side side;
+    hg_context_t* const context = side.context();
+    for (const bool progress : {true, false}) {
+        INFO((progress ? "progress" : "trigger"));
+        constexpr unsigned kLong = 60'000;  // ms: the thread returns because it is woken
+        std::atomic<pid_t> tid{0};
+        std::atomic<bool> back{false};
+        std::atomic<int> ret{-1};
+        std::thread inside([&] {
+            unsigned n = 0;
+            tid = static_cast<pid_t>(syscall(SYS_gettid));
+            ret = progress ? HG_Progress(context, kLong) : HG_Trigger(context, kLong, 1, &n);
+            back = true;
+        });
+        REQUIRE(support::until([&] { return tid != 0 && sleeps(tid); },
+                               [] { std::this_thread::yield(); }));
+        CHECK(HG_Context_destroy(context) == HG_BUSY);
+        CHECK(std::string(HG_Get_last_error()).find("let them return first") != std::string::npos);
+        CHECK(support::until([&] { return back.load(); }, [] { std::this_thread::yield(); }));
+        inside.join();
+        CHECK(ret == HG_TIMEOUT);
+    }
+    // Nobody is inside: the end.
+    CHECK(HG_Context_destroy(context) == HG_SUCCESS);
+    side.forget_context();
+}
+
+TEST_CASE("a context is not destroyed by its own callbacks", "[threads]") {
+    Pair pair;
+    Call call(pair.a, pair.to_b, pair.a.echo);
+    hg_return_t ret = HG_RETURN_MAX;
+    call.on_done = [&](Call&) { ret = HG_Context_destroy(pair.a.context()); };
+    Blob in = blob(1, 20);
+    CHECK(pair.run(call, in) == HG_SUCCESS);
+    CHECK(ret == HG_BUSY);
+    Call again(pair.a, pair.to_b, pair.a.echo);
+    CHECK(pair.run(again, in) == HG_SUCCESS);
 }
