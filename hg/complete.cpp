@@ -133,24 +133,53 @@ void Handle::forward_ended_otherwise() noexcept {
     finish(&Handle::run_forward);
 }
 
+namespace {
+
+// Null: the code does not say why a peer is not reached. Only hostunreach means that it is gone.
+const char* why_unreached(Status status) noexcept {
+    switch (status) {
+        case Status::hostunreach:
+            return "nobody is there (any more)";
+        case Status::busy:
+            return "it is alive, and has no descriptor left for another peer (ulimit -n there)";
+        case Status::nomem:
+            return "this process has no descriptor or memory left to reach it (ulimit -n)";
+        case Status::permission:
+            return "it is alive, and does not admit this user";
+        case Status::addrnotavail:
+            return "it may be alive, but there is no way to it from here";
+        default:
+            return nullptr;
+    }
+}
+
+}  // namespace
+
 // Before the callback of a call that failed.
 [[gnu::cold, gnu::noinline]] void Handle::say_failed(Status status) const noexcept {
-    if (status == Status::hostunreach && callback_.run != nullptr) {
-        say_unreachable();
-    } else if (status == Status::noentry && (call_.answer_is_code || looped_)) {
+    if (status == Status::noentry && (call_.answer_is_code || looped_)) {
         NA_LOG_WARNING(rpc, "RPC {}: it is not registered at its target {}", name(),
                        info_.addr->uri());
+    }
+    if (callback_.run != nullptr && !call_.answer_is_code) {
+        say_unreachable(status);
     }
 }
 
 // For HG_Get_last_error() in the callback only: a peer that is gone is no mistake of the program,
 // whose log it would fill.
-void Handle::say_unreachable() const noexcept {
+void Handle::say_unreachable(Status status) const noexcept {
+    const char* why = why_unreached(status);
+    if (why == nullptr) {
+        return;
+    }
     try {
         na::log::set_last_error(
-            fmt::format("RPC {}: nobody is at {} (any more)", name(), info_.addr->uri()));
+            status == Status::hostunreach
+                ? fmt::format("RPC {}: nobody is at {} (any more)", name(), info_.addr->uri())
+                : fmt::format("RPC {} to {}: {}", name(), info_.addr->uri(), why));
     } catch (const std::bad_alloc&) {
-        na::log::set_last_error("the peer cannot be reached");
+        na::log::set_last_error(why);
     }
 }
 

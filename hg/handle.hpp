@@ -468,7 +468,7 @@ class Handle : private Completion {
     void forward_ended_otherwise() noexcept;
     static void cancel_receive(Completion& c);
     void say_failed(na::Status status) const noexcept;
-    void say_unreachable() const noexcept;
+    void say_unreachable(na::Status status) const noexcept;
     static void run_forward(Completion& c);
 
     // --- target

@@ -316,6 +316,10 @@ const char* cause_of(const CallState& call) noexcept {
             return "the target knows it, but has no handler for it";
         case Status::hostunreach:
             return "nobody is there (any more)";
+        case Status::busy:
+            return "the target is alive, and has no descriptor left for another peer";
+        case Status::addrnotavail:
+            return "there is no way to the target from here";
         case Status::again:
             return "the target has as many requests as it takes";
         case Status::canceled:

@@ -276,7 +276,7 @@ void Engine::stats(std::vector<plugin::Stat>& out) const {
         {"session_lost", stats_.lost},           {"session_broken", stats_.broken},
         {"session_probes", stats_.probes},       {"session_checks", stats_.checks},
         {"session_bad_input", stats_.bad_input}, {"session_turned_away", stats_.turned_away},
-        {"session_links", links_.size()},
+        {"session_links", links_.size()},        {"session_no_files", stats_.no_files},
     };
     out.insert(out.end(), std::begin(list), std::end(list));
 }

@@ -7,6 +7,7 @@
 //   engine.cpp     life, progress, sleep            handshake.cpp  who is who (wire.hpp)
 //   links.cpp      the table of links, strangers    message.cpp    messages and flow control
 //   liveness.cpp   peers that die                  ask.cpp        contexts that may not be there
+//   shortage.cpp   descriptors run out
 //
 // Why the seam is where it is:
 //   - The engine decides what is sent to whom and when, and that is all that it asks for: one
@@ -67,6 +68,9 @@ struct Traits {
     // Links to peers that have said hello and nothing more: what each costs is the transport's to
     // know.
     std::size_t max_strangers = 1024;
+    // Descriptors that are kept back: a newcomer that greets while there are fewer is told so. 0:
+    // the transport decides about newcomers by itself.
+    std::size_t reserve = 0;
     // Its connections may break, and be made anew, without a word, and what was in them is lost.
     // Messages may overtake another one for that long; one that is missing longer is lost; ns.
     // 0: the transport tells by itself when it has lost something.
@@ -229,8 +233,9 @@ class Engine : public plugin::Context {
     // progress().
     bool begins_anew(Link& link);
     // lost(), in the next progress().
-    void doom(Link& link) noexcept {
+    void doom(Link& link, Status why = Status::hostunreach) noexcept {
         link.doomed = true;
+        link.fate = why;
         work(link);
     }
 
@@ -257,6 +262,10 @@ class Engine : public plugin::Context {
     }
     // It does.
     static void unblocked(Link& link) noexcept { link.blocked_since = link.retry_at = 0; }
+    // Whether this process has `count` descriptors for a way to the peer. `wait`: not now, and
+    // put_off() was called. `none`: not for a while; logged here. In a post.
+    enum class Files : std::uint8_t { enough, wait, none };
+    Files files_for(Link& link, std::size_t count) noexcept;
     // Something of the transport is used up that comes back without notice: no long sleep.
     void retry_soon() noexcept { full_ = true; }
     // The sleep that begins or lasts ends within that time, ns.
@@ -322,6 +331,11 @@ class Engine : public plugin::Context {
     void on_check(const Header& h, const Card& card);
     void on_reset(const Header& h, const Card& card);
     void refer(const Header& h, const Card& card);
+
+    // shortage.cpp
+    bool turns_away(Link& link, const Card& card) noexcept;
+    void on_full(Link& link);
+    void complain(std::int64_t now) noexcept;
 
     // ask.cpp
     static void no_question(Link& link) noexcept;
@@ -416,10 +430,11 @@ class Engine : public plugin::Context {
     std::int64_t held_nap_ = 0;  // waiting for room in the core: likewise
     std::size_t fd_count_ = 0;
     std::uint32_t polls_ = 0;
-    std::size_t held_ = 0;    // probes that stay, at the last look
-    bool greeting_ = false;   // some link waits for an answer to its hello
-    unsigned vain_arms_ = 0;  // since something came, or the last look at descriptors
-    bool starved_ = false;    // there was none left then
+    std::size_t held_ = 0;             // probes that stay, at the last look
+    bool greeting_ = false;            // some link waits for an answer to its hello
+    std::int64_t next_complaint_ = 0;  // about descriptors
+    unsigned vain_arms_ = 0;           // since something came, or the last look at descriptors
+    bool starved_ = false;             // there was none left then
     bool armed_ = false;
     bool full_ = false;  // retry_soon()
     bool busy_ = false;  // something came since the last arm()
@@ -437,6 +452,7 @@ class Engine : public plugin::Context {
         std::uint64_t checks = 0;
         std::uint64_t bad_input = 0;
         std::uint64_t turned_away = 0;
+        std::uint64_t no_files = 0;
     } stats_;
 };
 

@@ -47,6 +47,7 @@ void Engine::forget_session(Link& link) noexcept {
     link.state = Link::State::idle;
     link.offer = link.their_offer = link.out_cookie = 0;
     link.gave_way = false;
+    link.short_since = 0;
     link.blocked_since = link.retry_at = link.probe_end = link.next_probe = link.probe_interval = 0;
     link.no_way.end();
     link.vacant.end();
@@ -57,7 +58,7 @@ void Engine::forget_session(Link& link) noexcept {
     no_question(link);
     link.due &=
         static_cast<std::uint16_t>(~(Link::kHello | Link::kConfirm | Link::kCheck | Link::kCredit |
-                                     Link::kBye | Link::kAsk | Link::kNews));
+                                     Link::kBye | Link::kAsk | Link::kNews | Link::kFull));
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
         link.forget_counts(lane);
         leave_over(link, lane);
@@ -250,7 +251,7 @@ bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint
         if (link.state == Link::State::up) {
             fade(link);
         } else {
-            doom(link);  // the core may be in a post: it hears of it in progress()
+            doom(link, posted.status);  // the core may be in a post: it hears of it in progress()
         }
     }
     return true;
@@ -278,6 +279,7 @@ bool Engine::flush(Link& link) noexcept {
               welcome_cookie(local_.secret, link.address.identity(), link.target,
                              link.welcome_offer, now),
               now) ||
+        !send(Link::kFull, Kind::full, link.welcome_offer, 0) ||
         !send(Link::kHello, Kind::hello, 0, link.offer) ||
         !send(Link::kCheck, Kind::check, link.out_cookie, 0) ||
         !send(Link::kAsk, Kind::ask, link.out_cookie, asks_) ||
@@ -314,8 +316,11 @@ void Engine::arrived_control(const Header& h, std::span<const std::byte> rest) {
         if (h.kind == Kind::credit && link != nullptr) {
             answered(*link);
         }
-        if (h.kind == Kind::bye && link != nullptr && link->state == Link::State::up &&
-            !link->self) {
+        if (h.kind == Kind::full && link != nullptr && link->state == Link::State::greeting &&
+            link->offer != 0) {
+            on_full(*link);
+        } else if (h.kind == Kind::bye && link != nullptr && link->state == Link::State::up &&
+                   !link->self) {
             link->said_bye = true;
             parted(*link);
         }
@@ -404,6 +409,9 @@ void Engine::on_hello(const Card& card) {
         return;
     }
     link->met = true;
+    if (turns_away(*link, card)) [[unlikely]] {
+        return;
+    }
     if (link->state == Link::State::greeting) {
         if (comes_first(local_.address, id_, link->address, link->target)) {
             link->due |= Link::kHello;

@@ -44,7 +44,8 @@ struct Link {
         kReset = 32,
         kBye = 64,
         kAsk = 128,
-        kNews = 256
+        kNews = 256,
+        kFull = 512
     };
 
     Link(Address a, std::uint8_t t) : address(std::move(a)), target(t) {}
@@ -62,15 +63,16 @@ struct Link {
     State state = State::idle;
     std::uint16_t due = 0;
     bool self = false;
-    bool holds_source = false;  // a reference from Sink::source()
-    bool refused = false;       // the core did not want to know the peer: said once
-    bool wants = false;         // a post was answered `again` since the last look
-    bool doomed = false;        // to be ended in progress()
-    bool ousted = false;        // doomed by the core: the peer is told
-    bool fading = false;        // nothing gets to it any more, but what it has said may still come
-    bool said_bye = false;      // this context closed, which says nothing of others
-    bool parting = false;       // it has said goodbye, and what it had said before waits for room
-    bool audited = false;       // asked for a sign of life, though nobody waits for it
+    bool holds_source = false;          // a reference from Sink::source()
+    bool refused = false;               // the core did not want to know the peer: said once
+    bool wants = false;                 // a post was answered `again` since the last look
+    bool doomed = false;                // to be ended in progress()
+    Status fate = Status::hostunreach;  // with that code
+    bool ousted = false;                // doomed by the core: the peer is told
+    bool fading = false;    // nothing gets to it any more, but what it has said may still come
+    bool said_bye = false;  // this context closed, which says nothing of others
+    bool parting = false;   // it has said goodbye, and what it had said before waits for room
+    bool audited = false;   // asked for a sign of life, though nobody waits for it
     // It has greeted, or answered, since the transport has a way to it. Engine::leave() makes it
     // false.
     bool met = false;
@@ -126,6 +128,7 @@ struct Link {
     std::int64_t call_interval = 0;  // between hellos
     std::int64_t blocked_since = 0;  // the transport does not get through; 0: it does
     std::int64_t retry_at = 0;       // it is not worth a try before that; 0: at any time
+    std::int64_t short_since = 0;    // this process has no descriptor for a way to it; 0: it has
     std::int64_t next_probe = 0;
     std::int64_t probe_begun = 0;        // the last
     std::int64_t probe_interval = 0;     // 0: the least

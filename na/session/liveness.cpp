@@ -213,7 +213,7 @@ void Engine::broke(Link& link) {
 void Engine::end_doomed(Link& link) {
     const std::uint64_t cookie = link.state == Link::State::up ? link.in_cookie : 0;
     const bool ousted = std::exchange(link.ousted, false);
-    lost(link, Status::hostunreach);
+    lost(link, std::exchange(link.fate, Status::hostunreach));
     if (ousted && cookie != 0) {
         tell_reset(link, cookie);
     }

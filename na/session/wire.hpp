@@ -10,6 +10,7 @@
 //   hello   {offer, card of A}           ->        B stores nothing but where to send the answer
 //           <-  welcome {to: offer; cookie, stamp} cookie = keyed hash of (A, offer, stamp): proves
 //                                                  that A received this
+//           <-  full {to: offer}                   instead: B has no descriptor for a newcomer
 //   confirm {to: cookie; offer, stamp, card} ->    B checks the hash: the session is there, B may
 //   data    {to: cookie} ...             ->        send to `offer`
 //
@@ -54,20 +55,21 @@ enum class Kind : std::uint8_t {
     bye,      // the context closes
     ask,      // "which contexts have you?"; card, a number. Answered by `news`, or by `reset`
     news,     // card, the number that was asked with
+    full,     // cookie: the offer of a hello; no descriptor is left for this newcomer
 };
-inline constexpr Kind kLastKind = Kind::news;
+inline constexpr Kind kLastKind = Kind::full;
 // Who sends it, behind the header.
 // The stamp of a reset whose first count of messages sent is that of the first unexpected message
 // of that session that did not arrive; none did after it.
 inline constexpr std::uint32_t kTells = 1;
 
 constexpr bool has_card(Kind kind) noexcept {
-    return kind > Kind::expected && kind != Kind::credit && kind != Kind::bye;
+    return kind > Kind::expected && kind != Kind::credit && kind != Kind::bye && kind != Kind::full;
 }
 constexpr const char* to_string(Kind kind) noexcept {
     constexpr const char* kNames[] = {"unexpected", "expected", "hello",  "welcome",
                                       "confirm",    "check",    "credit", "reset",
-                                      "bye",        "ask",      "news"};
+                                      "bye",        "ask",      "news",   "full"};
     return kNames[static_cast<std::size_t>(kind)];
 }
 

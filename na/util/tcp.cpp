@@ -55,7 +55,7 @@ bool asked(int fd) noexcept {
 
 // Calls `visit` with each descriptor of this process.
 template <typename Visit>
-void for_each_descriptor(Visit&& visit) noexcept {
+void for_each_descriptor(Visit&& visit) {
     const std::unique_ptr<DIR, int (*)(DIR*)> all(opendir("/proc/self/fd"), closedir);
     while (const dirent* entry = all != nullptr ? readdir(all.get()) : nullptr) {
         char* end = nullptr;
@@ -67,6 +67,22 @@ void for_each_descriptor(Visit&& visit) noexcept {
 }
 
 }  // namespace
+
+std::vector<ListeningSocket> listening_sockets() {
+    std::vector<int> fds;
+    for_each_descriptor([&](int fd) {
+        if (get(fd, SOL_SOCKET, SO_ACCEPTCONN) != 0) {
+            fds.push_back(fd);
+        }
+    });
+    std::vector<ListeningSocket> list;
+    for (const int fd : fds) {
+        if (const IpEndpoint at = name_of(fd, getsockname); at.port != 0) {
+            list.push_back({fd, at});
+        }
+    }
+    return list;
+}
 
 void keep_asking(int fd) noexcept {
     set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1);

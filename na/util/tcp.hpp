@@ -19,6 +19,13 @@ void keep_asking(int fd) noexcept;
 // does not read, the questions are far apart.
 bool silent(int fd, std::chrono::milliseconds least) noexcept;
 
+// Sockets of this process that listen over IP. Reads /proc.
+struct ListeningSocket {
+    int fd;
+    IpEndpoint at;
+};
+std::vector<ListeningSocket> listening_sockets();
+
 // Room for what has come and was not taken up yet: of whoever listens here, for the connections
 // that are made to it from now on; and of our connections to a place. Where a library looks at the
 // head of a message before it takes it (MSG_PEEK), the first bytes of a head stay in the socket

@@ -8,10 +8,12 @@
 #include <thread>
 #include <utility>
 
+#include <fcntl.h>
 #include <poll.h>
 
 #include <rdma/fi_cm.h>
 
+#include "na/util/files.hpp"
 #include "na/util/log.hpp"
 #include "plugins/ofi/parked.hpp"
 #include "plugins/ofi/segments.hpp"
@@ -21,6 +23,7 @@ namespace na::ofi {
 namespace {
 
 constexpr std::size_t kBatch = 16;
+constexpr std::size_t kReserve = 8;  // of descriptors, for peers that are here and for the program
 constexpr std::size_t kMaxPiece = std::size_t{1} << 30;
 constexpr std::int64_t kSettle = 50'000'000;  // ns: how long closing waits for connections
 constexpr int kSettles = 4;
@@ -45,6 +48,7 @@ session::Traits traits_of(const Domain& domain, const Endpoint& endpoint) noexce
             .looks = provider.probe == Probe::process,
             .library_fd = endpoint.wait_fd(),
             .fd_interval = session::kLook,
+            .reserve = kReserve,
             .overtaking = overtaking(provider, domain.local())};
 }
 
@@ -206,7 +210,11 @@ void Context::done(Request& r, int error, const char* text) {
 // --- progress
 
 std::size_t Context::poll() {
-    std::size_t events = read_queue();
+    if (rested_) [[unlikely]] {
+        rested_ = false;
+        look_at_files();
+    }
+    std::size_t events = starving_ ? read_queue_starved() : read_queue();
     if (endpoint_->starved()) [[unlikely]] {
         endpoint_->repost();
     }
@@ -219,7 +227,32 @@ std::size_t Context::poll() {
     return events;
 }
 
+// shm of libfabric 1.17 ends the process where it finds a newcomer in its queue, and has no
+// descriptor to open the segment of that with. Two are kept for the time of that look. Shortage is
+// looked for after each sleep and every few milliseconds.
+void Context::look_at_files() noexcept {
+    if (domain_.provider().probe != Probe::process) {
+        return;
+    }
+    for (util::UniqueFd& spare : spares_) {
+        if (!spare) {
+            spare.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+        }
+    }
+    starving_ = util::free_descriptors(std::size(spares_)) < std::size(spares_);
+}
+
+std::size_t Context::read_queue_starved() noexcept {
+    for (util::UniqueFd& spare : spares_) {
+        spare.reset();
+    }
+    const std::size_t events = read_queue();
+    look_at_files();
+    return events;
+}
+
 Context::Rest Context::rest() noexcept {
+    rested_ = true;
     if (retiring() || mourning_) {
         wake_within(session::kLook);
     }
@@ -237,6 +270,7 @@ Context::Rest Context::rest() noexcept {
 }
 
 void Context::look() {
+    look_at_files();
     if (!retired_.empty()) {
         look_at_retired();
     }

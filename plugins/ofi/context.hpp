@@ -50,6 +50,8 @@ class Context final : public session::Engine {
     void settle() noexcept;
     void settle_once() noexcept;
     std::size_t read_queue() noexcept;
+    std::size_t read_queue_starved() noexcept;
+    void look_at_files() noexcept;
     bool read_error() noexcept;
     void done(Request& r, int error, const char* text);
     Request* take_request(const Link& link) noexcept;
@@ -132,6 +134,10 @@ class Context final : public session::Engine {
     util::Spell in_debt_{session::kLastWordsStep};
     std::int64_t next_look_at_ways_ = 0;
     bool said_blocked_ = false;
+    // Probe::process: given up while the provider reads its queue and no others are left.
+    util::UniqueFd spares_[2];
+    bool starving_ = false;  // no others are left
+    bool rested_ = true;     // rest() was called since the last poll()
     bool mourning_ = false;  // a peer's process is gone, and what it left is not yet
 
     struct {

@@ -17,10 +17,10 @@ Posted Context::refused(const Link& link, ssize_t rc) noexcept {
         return Posted::again();
     }
     if (rc == -EMFILE || rc == -ENFILE) {
-        NA_LOG_WARNING(msg,
-                       "cannot connect to {}: no descriptor is left; raise the limit on open files "
-                       "(ulimit -n)",
-                       link.address);
+        NA_LOG_INFO(msg,
+                    "cannot connect to {}: no descriptor is left; raise the limit on open files "
+                    "(ulimit -n)",
+                    link.address);
     } else {
         NA_LOG_INFO(msg, "cannot send to {}: {}", link.address, fi_strerror(static_cast<int>(-rc)));
     }

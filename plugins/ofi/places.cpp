@@ -25,12 +25,17 @@
 namespace na::ofi {
 namespace {
 
-constexpr unsigned kLooks = 2;  // at a peer that is gone, with the queue read in between
+constexpr std::size_t kFilesOfPlace = 4;  // descriptors that a connection takes, for a while
+constexpr unsigned kLooks = 2;            // at a peer that is gone, with the queue read in between
 
 }  // namespace
 
 // -FI_EAGAIN: not yet.
 ssize_t Context::reach(Link& link) noexcept {
+    // shm of libfabric 1.17 crashes where it cannot open a peer's segment.
+    if (const Files files = files_for(link, kFilesOfPlace); files != Files::enough) [[unlikely]] {
+        return files == Files::wait ? -FI_EAGAIN : -FI_EMFILE;
+    }
     try {
         const std::string bytes = link.address.raw(link.target);
         if (link.address.naming() == session::Naming::text) {

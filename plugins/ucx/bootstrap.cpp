@@ -116,8 +116,12 @@ std::uint64_t this_network() noexcept {
     return number_of("/proc/self/ns/net");
 }
 
-Door::Door(BootstrapPort port, const Addresses& addresses)
-    : port_(std::move(port)), frame_(make_frame(addresses)), reserve_(spare()) {}
+Door::Door(BootstrapPort port, Porter& porter)
+    : port_(std::move(port)), porter_(porter), reserve_(spare()) {}
+
+void Door::tell(const Addresses& addresses) {
+    frame_ = make_frame(addresses);
+}
 
 void Door::ready(std::uint32_t) {
     for (int n = 0; n < kAnswers && answer_one(); ++n) {
@@ -131,18 +135,35 @@ bool Door::answer_one() noexcept {
         if (errno != EMFILE && errno != ENFILE) {
             return errno == ECONNABORTED || errno == EINTR || errno == EPROTO;
         }
-        // Left waiting, it would keep us awake: it is sent away, and comes again.
+        // A connection that is left waiting would keep us awake.
         reserve_.reset();
         who.reset(accept4(port_.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         const bool more = static_cast<bool>(who);
+        if (more) {
+            // The reserve is in use: admit() sees that there is none, and says so in the log.
+            answer(who.get(), porter_.admit());
+        }
         who.reset();
         reserve_ = spare();
         return more;
     }
-    // A fresh socket has room for this.
-    const ssize_t n = send(who.get(), frame_.data(), frame_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    answered_ += n == static_cast<ssize_t>(frame_.size()) ? 1 : 0;
+    answer(who.get(), porter_.admit());
     return true;
+}
+
+void Door::answer(int fd, Frame::Refusal refusal) noexcept {
+    std::byte head[Frame::kSize];
+    const void* bytes = frame_.data();
+    std::size_t size = frame_.size();
+    if (refusal != Frame::Refusal::none) {
+        Frame{.refusal = refusal}.write(head);
+        bytes = head;
+        size = sizeof head;
+    }
+    // A fresh socket has room for this.
+    const bool sent =
+        send(fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(size);
+    ++(sent && refusal == Frame::Refusal::none ? answered_ : refused_);
 }
 
 Dial::Dial(const std::string& to) : bytes_(Frame::kSize + 2 * Frame::kMaxAddress) {
@@ -204,6 +225,9 @@ Dial::State Dial::go_on() noexcept {
         }
         if (!frame_.read({bytes_.data(), Frame::kSize})) {
             return end(State::wrong, 0);
+        }
+        if (frame_.refusal != Frame::Refusal::none) {
+            return end(frame_.refusal == Frame::Refusal::soon ? State::soon : State::full, 0);
         }
         known_ = true;
     }

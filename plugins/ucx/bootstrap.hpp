@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How contexts find each other: a TCP port per context, whose number is the context's address. It
 // tells everybody who connects where UCX receives (wire.hpp, Frame), and reads nothing from
-// anybody.
+// anybody. A process that is short of descriptors says so instead: what follows would cost it some.
 //
 // UCX's own listeners are not used: those of 1.13.1 crash when they close during a handshake, know
 // no shared memory, and leave processes without a listener without an address.
@@ -19,6 +19,7 @@
 #include "na/util/fd.hpp"
 #include "na/util/ip.hpp"
 #include "plugins/ucx/wire.hpp"
+#include "plugins/ucx/worker.hpp"
 
 namespace na::ucx {
 
@@ -35,28 +36,37 @@ Result<BootstrapPort> listen_at(const util::IpAddress& address, std::uint16_t po
 std::uint64_t this_machine() noexcept;
 std::uint64_t this_network() noexcept;
 
-// UCX's, of one worker.
-struct Addresses {
-    std::string all;
-    std::string far;  // network devices only; empty: there are none
-};
-
 // Answers who connects.
 class Door final : public session::Watcher {
  public:
-    Door(BootstrapPort port, const Addresses& addresses);
+    // Decides about each newcomer; called by ready(). The address may be set meanwhile.
+    class Porter {
+     public:
+        virtual Frame::Refusal admit() noexcept = 0;
 
+     protected:
+        ~Porter() = default;
+    };
+
+    Door(BootstrapPort port, Porter& porter);
+
+    // What newcomers are told from now on. Throws std::bad_alloc; then nothing has changed.
+    void tell(const Addresses& addresses);
     int fd() const noexcept { return port_.fd.get(); }
     void ready(std::uint32_t events) override;
     std::uint64_t answered() const noexcept { return answered_; }
+    std::uint64_t refused() const noexcept { return refused_; }
 
  private:
     bool answer_one() noexcept;
+    void answer(int fd, Frame::Refusal refusal) noexcept;
 
     const BootstrapPort port_;
-    const std::string frame_;
+    Porter& porter_;
+    std::string frame_;
     util::UniqueFd reserve_;  // given up for a moment where descriptors run out
     std::uint64_t answered_ = 0;
+    std::uint64_t refused_ = 0;
 };
 
 // One attempt to get the frame of a peer's port.
@@ -65,6 +75,8 @@ class Dial {
     enum class State : std::uint8_t {
         waiting,
         done,    // frame() and address() are there
+        soon,    // somebody lives there, and wants to be asked again
+        full,    // somebody lives there, and has no descriptor for another peer
         apart,   // somebody lives there, but on another network, and knows shared memory only
         gone,    // nobody lives there
         wrong,   // somebody lives there, and is not one of us

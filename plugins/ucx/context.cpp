@@ -48,88 +48,50 @@ bool handle(ucp_worker_h worker, unsigned id, ucp_am_recv_callback_t call, void*
     return ucp_worker_set_am_recv_handler(worker, &param) == UCS_OK;
 }
 
-// Empty: UCX does not tell.
-std::string far_address(ucp_worker_h worker) {
-    ucp_worker_attr_t attr{};
-    attr.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
-    attr.address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY;
-    if (ucp_worker_query(worker, &attr) != UCS_OK) {
-        return {};
-    }
-    std::string address(reinterpret_cast<const char*>(attr.address), attr.address_length);
-    ucp_worker_release_address(worker, attr.address);
-    return address;
-}
-
 }  // namespace
-
-Result<Context::Made> Context::make_worker(Domain& domain) {
-    ucp_worker_params_t params{};
-    params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-    // Also where the user promises one thread: "single" means the one that makes the worker, and
-    // since 1.18 UCX ends the process where another one uses it.
-    params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-    ucp_worker_h worker = nullptr;
-    if (const ucs_status_t rc = ucp_worker_create(domain.ucp(), &params, &worker); rc != UCS_OK) {
-        return failure(rc, "make a worker of UCX's");
-    }
-    Made made;
-    made.worker.reset(worker);
-    ucp_address_t* address = nullptr;
-    std::size_t size = 0;
-    if (const ucs_status_t rc = ucp_worker_get_address(worker, &address, &size); rc != UCS_OK) {
-        return failure(rc, "get the address of UCX's worker");
-    }
-    made.addresses.all.assign(reinterpret_cast<const char*>(address), size);
-    ucp_worker_release_address(worker, address);
-    if (!is_local(domain.local().protocol)) {
-        made.addresses.far = far_address(worker);
-    }
-    if (made.addresses.all.size() + made.addresses.far.size() > Frame::kMaxAddress) {
-        return Error{Status::opnotsupported,
-                     "UCX's address is too long: name fewer devices (UCX_NET_DEVICES)"};
-    }
-    if (!domain.local().no_block) {
-        if (const ucs_status_t rc = ucp_worker_get_efd(worker, &made.fd); rc != UCS_OK) {
-            return failure(rc, "get a descriptor to wait on from UCX");
-        }
-    }
-    return made;
-}
 
 Result<std::unique_ptr<plugin::Context>> Context::open(Domain& domain, std::uint8_t id,
                                                        BootstrapPort port, plugin::Sink& sink) {
-    auto made = make_worker(domain);
-    if (!made) {
-        return std::move(made).error();
+    auto worker = Worker::make(domain);
+    if (!worker) {
+        return std::move(worker).error();
     }
     std::unique_ptr<Context> context(
-        new Context(domain, id, std::move(*made), std::move(port), sink));
+        new Context(domain, id, std::move(*worker), std::move(port), sink));
     if (Error error = context->listen(); !ok(error.status)) {
         return error;
     }
     return std::unique_ptr<plugin::Context>(std::move(context));
 }
 
-Context::Context(Domain& domain, std::uint8_t id, Made made, BootstrapPort port, plugin::Sink& sink)
-    : Engine(domain.local(), id, sink, traits_of(made.fd)),
+Context::Context(Domain& domain, std::uint8_t id, std::unique_ptr<Worker> worker,
+                 BootstrapPort port, plugin::Sink& sink)
+    : Engine(domain.local(), id, sink, traits_of(worker->fd())),
       domain_(domain),
-      worker_(std::move(made.worker)),
-      address_(made.addresses.all),
       immediate_(at_least(1, 13)),  // earlier ones take such a message as any other
-      door_(std::move(port), made.addresses),
+      door_(std::move(port), *this),
       requests_(domain.local().bounce_bytes()),
       carriers_(RmaHeader::kSize + kPieceBytes),
       unpack_room_(domain.registrar() != nullptr ? std::make_unique<UnpackRoom>() : nullptr),
-      devices_(domain.local().caps.device_memory) {}
+      devices_(domain.local().caps.device_memory) {
+    door_.tell(worker->addresses());
+    workers_.push_back(std::move(worker));
+}
+
+Error Context::take_messages(const Worker& worker) noexcept {
+    if (!handle(worker.get(), kMessageId, on_message, this) ||
+        !handle(worker.get(), kRmaId, on_rma, this)) {
+        return Error{Status::io_error, "UCX takes no handlers of active messages"};
+    }
+    return Error{Status::success, {}};
+}
 
 Error Context::listen() {
     if (Error error = Engine::open(); !ok(error.status)) {
         return error;
     }
-    if (!handle(worker_.get(), kMessageId, on_message, this) ||
-        !handle(worker_.get(), kRmaId, on_rma, this)) {
-        return Error{Status::io_error, "UCX takes no handlers of active messages"};
+    if (Error error = take_messages(*workers_.front()); !ok(error.status)) {
+        return error;
     }
     if (!watch_fd(door_.fd(), EPOLLIN, door_)) {
         return Error{Status::nomem,
@@ -154,7 +116,12 @@ Context::~Context() {
             way->keys.reset();
         }
     }
-    worker_.reset();
+    for (const auto& worker : workers_) {
+        if (worker != workers_.front() && worker->fd() >= 0) {
+            unwatch_fd(worker->fd());
+        }
+    }
+    workers_.clear();
     for (auto* list : {&left_, &closing_}) {
         while (Way* way = list->pop_front()) {
             delete way;
@@ -188,7 +155,7 @@ void Context::see_off() noexcept {
     };
     for (util::Spell waits(kFarewellStep);
          under_way() && !waits.lasts(session::now_ns(), kFarewell);) {
-        ucp_worker_progress(worker_.get());
+        progress_workers();
     }
     for (ucs_status_ptr_t r : flushes) {
         ucp_request_free(r);
@@ -199,7 +166,7 @@ void Context::close_all() noexcept {
     close_left();
     for (const std::int64_t end = session::now_ns() + kCloseLimit;
          !closing_.empty() && session::now_ns() < end;) {
-        ucp_worker_progress(worker_.get());
+        progress_workers();
         settle_spent();
         close_left();
     }
@@ -207,12 +174,25 @@ void Context::close_all() noexcept {
 
 // --- progress
 
+// There is one, but for times after descriptors had run out.
+unsigned Context::progress_workers() noexcept {
+    unsigned moved = ucp_worker_progress(workers_.front()->get());
+    for (std::size_t i = 1; i < workers_.size(); ++i)
+        [[unlikely]] {
+            moved += ucp_worker_progress(workers_[i]->get());
+        }
+    return moved;
+}
+
 std::size_t Context::poll() {
     arrivals_ = 0;
     if (!left_.empty() || !closing_.empty()) [[unlikely]] {
         close_left();
     }
-    moved_ = ucp_worker_progress(worker_.get());
+    if (workers_.size() > 1) [[unlikely]] {
+        close_unused_workers();
+    }
+    moved_ = progress_workers();
     std::size_t events = arrivals_;
     if (!spent_.empty()) {
         events += settle_spent();
@@ -263,14 +243,15 @@ Context::Rest Context::rest() noexcept {
     if (!serving_.empty() || !closing_.empty()) {
         retry_soon();
     }
-    switch (ucp_worker_arm(worker_.get())) {
-        case UCS_OK:
-            return Rest::watched;
-        case UCS_ERR_BUSY:
+    Rest how = Rest::watched;
+    for (const auto& worker : workers_) {
+        const ucs_status_t rc = ucp_worker_arm(worker->get());
+        if (rc == UCS_ERR_BUSY) {
             return Rest::no;
-        default:
-            return Rest::unwatched;
+        }
+        how = rc == UCS_OK ? how : Rest::unwatched;
     }
+    return how;
 }
 
 void Context::stats(std::vector<plugin::Stat>& out) const {
@@ -281,7 +262,8 @@ void Context::stats(std::vector<plugin::Stat>& out) const {
         {"ucx_failed", stats_.failed},       {"ucx_rma_pieces", stats_.pieces},
         {"ucx_rma_served", stats_.served},   {"ucx_rma_refused", stats_.refused},
         {"ucx_rma_late", stats_.late},       {"ucx_rma_native", stats_.native},
-        {"ucx_bootstrap", door_.answered()},
+        {"ucx_bootstrap", door_.answered()}, {"ucx_turned_away", door_.refused()},
+        {"ucx_workers", workers_.size()},
     };
     out.insert(out.end(), std::begin(list), std::end(list));
 }

@@ -4,7 +4,7 @@
 //
 //   context.cpp  life, progress     way.cpp    endpoints: how peers are reached, and left
 //   message.cpp  messages           rma.cpp    puts and gets of ours       serve.cpp  of peers
-//                                   native.cpp of UCX's own
+//   admit.cpp    who may come in    native.cpp of UCX's own
 //
 // The core serialises all calls (na/plugin.hpp). UCX calls back inside ucp_worker_progress(), and
 // inside the calls that send and close; what it says there is noted and dealt with in poll(), but
@@ -20,10 +20,11 @@
 #include "na/session/engine.hpp"
 #include "plugins/ucx/domain.hpp"
 #include "plugins/ucx/link.hpp"
+#include "plugins/ucx/worker.hpp"
 
 namespace na::ucx {
 
-class Context final : public session::Engine {
+class Context final : public session::Engine, private Door::Porter {
  public:
     static Result<std::unique_ptr<plugin::Context>> open(Domain& domain, std::uint8_t id,
                                                          BootstrapPort port, plugin::Sink& sink);
@@ -39,21 +40,24 @@ class Context final : public session::Engine {
     void process_ended(Link& link) noexcept;
 
  private:
-    struct Made {
-        UcpWorker worker;
-        Addresses addresses;
-        int fd = -1;
-    };
-    Context(Domain& domain, std::uint8_t id, Made made, BootstrapPort port, plugin::Sink& sink);
+    Context(Domain& domain, std::uint8_t id, std::unique_ptr<Worker> worker, BootstrapPort port,
+            plugin::Sink& sink);
 
     // context.cpp
-    static Result<Made> make_worker(Domain& domain);
     Error listen();
+    Error take_messages(const Worker& worker) noexcept;
+    unsigned progress_workers() noexcept;
     std::size_t poll() override;
     Rest rest() noexcept override;
     std::size_t settle_spent();
     void see_off() noexcept;
     void close_all() noexcept;
+
+    // admit.cpp
+    Frame::Refusal admit() noexcept override;
+    void refused_one(const char* why) noexcept;
+    bool replace_worker() noexcept;
+    void close_unused_workers() noexcept;
 
     // way.cpp
     std::unique_ptr<session::Link> make_link(session::Address address,
@@ -124,10 +128,14 @@ class Context final : public session::Engine {
     void forget_owed(Link& link) noexcept;
 
     Domain& domain_;
-    UcpWorker worker_;
-    const std::string address_;  // the worker's, with all that it has
-    const bool immediate_;       // UCX may be asked to send now or not at all
+    // The last is the one that newcomers are told of. The first lives as long as the context, whose
+    // descriptor to sleep on is its; others go with their last endpoint.
+    std::vector<std::unique_ptr<Worker>> workers_;
+    const bool immediate_;  // UCX may be asked to send now or not at all
     Door door_;
+    std::size_t expected_ = 0;         // newcomers that were admitted and have no way yet
+    std::int64_t admitted_at_ = 0;     // the last of them
+    std::int64_t next_complaint_ = 0;  // about descriptors
     Requests requests_;
     Requests carriers_;  // of puts' and gets' bytes
     Requests natives_{0};

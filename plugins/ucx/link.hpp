@@ -23,7 +23,8 @@ struct Link;
 // An endpoint of UCX's. Outlives its link while UCX closes it.
 struct Way {
     Context* context = nullptr;
-    Link* link = nullptr;  // null: it was left
+    Link* link = nullptr;      // null: it was left
+    Worker* worker = nullptr;  // whose endpoint it is
     ucp_ep_h ep = nullptr;
     ucs_status_ptr_t closing = nullptr;  // UCX's request
     std::size_t queued = 0;              // messages that UCX has not sent yet

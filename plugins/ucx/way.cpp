@@ -19,6 +19,14 @@ namespace na::ucx {
 
 using plugin::Posted;
 
+namespace {
+
+// UCX is not asked for an endpoint where there are fewer descriptors: 1.13.1 ends the process where
+// it lacks one in the middle.
+constexpr std::size_t kFilesOfWay = 4;
+
+}  // namespace
+
 std::unique_ptr<session::Link> Context::make_link(session::Address address, std::uint8_t target) {
     return std::make_unique<Link>(*this, std::move(address), target);
 }
@@ -42,7 +50,7 @@ Posted Context::reach(Link& link) noexcept {
         if (!link.self) {
             return dial(link);
         }
-        if (!make_way(link, address_.data())) {
+        if (!make_way(link, workers_.back()->addresses().all.data())) {
             return Posted::failed(Status::hostunreach);
         }
         return link.way->ready ? Posted::done() : waiting(link);
@@ -54,6 +62,12 @@ Posted Context::reach(Link& link) noexcept {
 
 Posted Context::dial(Link& link) {
     if (link.dial == nullptr) {
+        if (pauses(link)) {
+            return Posted::again();
+        }
+        if (const Files files = files_for(link, kFilesOfWay); files != Files::enough) [[unlikely]] {
+            return files == Files::wait ? Posted::again() : Posted::failed(Status::nomem);
+        }
         auto dial = std::make_unique<Dial>(link.address.raw(link.target));
         if (dial->state() == Dial::State::gone) {
             NA_LOG_INFO(addr, "nobody is at {}: {}", link.address, std::strerror(dial->error()));
@@ -88,16 +102,30 @@ void Context::dialed(Link& link) {
     switch (dial->state()) {
         case Dial::State::done:
             // Other versions of UCX may have other addresses, and UCX does not look.
-            if ((static_cast<unsigned char>(address_.front()) & 15U) !=
+            if ((static_cast<unsigned char>(workers_.back()->addresses().all.front()) & 15U) !=
                 (static_cast<unsigned char>(*dial->address()) & 15U)) {
                 NA_LOG_WARNING(addr, "{} has a UCX whose addresses UCX {} does not understand",
                                link.address, version_text());
                 lost(link, Status::hostunreach);
+            } else if (const Files files = files_for(link, kFilesOfWay); files != Files::enough) {
+                if (files == Files::none) {
+                    lost(link, Status::nomem);
+                }
             } else if (make_way(link, dial->address())) {
                 watch_process(link, dial->frame());
             } else {
                 lost(link, Status::hostunreach);
             }
+            return;
+        case Dial::State::soon:
+            put_off(link);
+            return;
+        case Dial::State::full:
+            NA_LOG_WARNING(addr,
+                           "{} is alive, and has no descriptor left for another peer: raise its "
+                           "limit on open files (ulimit -n)",
+                           link.address);
+            lost(link, Status::busy);
             return;
         case Dial::State::failed:
             blocked(link);
@@ -133,11 +161,15 @@ bool Context::make_way(Link& link, const void* address) noexcept {
     params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     params.err_handler.cb = on_failure;
     params.err_handler.arg = way.get();
-    if (const ucs_status_t rc = ucp_ep_create(worker_.get(), &params, &way->ep); rc != UCS_OK) {
+    if (const ucs_status_t rc = ucp_ep_create(workers_.back()->get(), &params, &way->ep);
+        rc != UCS_OK) {
         NA_LOG_INFO(addr, "UCX cannot reach {}: {}", link.address, ucs_status_string(rc));
         return false;
     }
     ++stats_.ways;
+    expected_ -= expected_ != 0 ? 1 : 0;
+    way->worker = workers_.back().get();
+    ++way->worker->ways;
     way->link = &link;
     link.way = way.release();
     await_ready(*link.way);
@@ -267,6 +299,7 @@ void Context::close_left() noexcept {
         Way* next = closing_.next(*way);
         if (end_close(*way)) {
             util::IntrusiveList<Way, &Way::hook>::remove(*way);
+            --way->worker->ways;
             delete way;
         }
         way = next;

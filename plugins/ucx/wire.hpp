@@ -27,11 +27,20 @@ struct Frame {
     // together.
     static constexpr std::size_t kMaxAddress = 16384;
 
+    // Why a frame has no address: `size` and `far_size` are 0 then.
+    enum class Refusal : std::uint32_t {
+        none,
+        soon,  // descriptors are promised to others that are about to connect: ask again
+        full,  // no descriptor is left for another peer
+    };
+    static constexpr Refusal kLastRefusal = Refusal::full;
+
     std::uint32_t far_size = 0;  // of the address for other networks; 0: there is none
     std::uint32_t size = 0;      // of the whole one
     std::uint32_t process = 0;   // its id, of use on the same machine only
-    std::uint64_t machine = 0;   // which that is: equal where process ids mean the same
-    std::uint64_t network = 0;   // equal where names of sockets mean the same
+    Refusal refusal = Refusal::none;
+    std::uint64_t machine = 0;  // which that is: equal where process ids mean the same
+    std::uint64_t network = 0;  // equal where names of sockets mean the same
 
     void write(std::byte* out) const noexcept {
         util::ByteWriter w({out, kSize});
@@ -39,7 +48,7 @@ struct Frame {
         w.integer(far_size);
         w.integer(size);
         w.integer(process);
-        w.integer(std::uint32_t{0});
+        w.integer(static_cast<std::uint32_t>(refusal));
         w.integer(machine);
         w.integer(network);
     }
@@ -56,11 +65,16 @@ struct Frame {
         far_size = r.integer<std::uint32_t>();
         size = r.integer<std::uint32_t>();
         process = r.integer<std::uint32_t>();
-        const auto reserved = r.integer<std::uint32_t>();
+        const auto why = r.integer<std::uint32_t>();
         machine = r.integer<std::uint64_t>();
         network = r.integer<std::uint64_t>();
-        return r.good() && magic == kMagic && reserved == 0 && size != 0 && size <= kMaxAddress &&
-               far_size <= kMaxAddress - size;
+        refusal = static_cast<Refusal>(why);
+        if (!r.good() || magic != kMagic || why > static_cast<std::uint32_t>(kLastRefusal)) {
+            return false;
+        }
+        return refusal == Refusal::none
+                   ? size != 0 && size <= kMaxAddress && far_size <= kMaxAddress - size
+                   : size == 0 && far_size == 0;
     }
 };
 

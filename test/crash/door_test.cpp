@@ -12,11 +12,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "crash/few_files.hpp"
 #include "crash/na_scene.hpp"
 #include "crash/nursery.hpp"
 #include "na/util/ip.hpp"
@@ -257,27 +257,6 @@ bool has_door(bool speaks) {
     }
     return true;
 }
-
-// Limits the open files of this process to few more than it has.
-class FewFiles {
- public:
-    explicit FewFiles(std::size_t more) {
-        PARTY_REQUIRE(getrlimit(RLIMIT_NOFILE, &before_) == 0);
-        // Numbers count, and some are in use far up: of the free ones all but a few are taken away.
-        rlimit now = before_;
-        now.rlim_cur = 0;
-        for (std::size_t left = more; left != 0; ++now.rlim_cur) {
-            left -= fcntl(static_cast<int>(now.rlim_cur), F_GETFD) == -1 ? 1 : 0;
-        }
-        PARTY_REQUIRE(setrlimit(RLIMIT_NOFILE, &now) == 0);
-    }
-    ~FewFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
-    FewFiles(const FewFiles&) = delete;
-    FewFiles& operator=(const FewFiles&) = delete;
-
- private:
-    rlimit before_{};
-};
 
 // All tricks so often: the first time shows what they cost once, the others what they cost for
 // ever.

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "plugins/ucx/worker.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include <sys/stat.h>
+
+#include "na/util/tcp.hpp"
+#include "plugins/ucx/domain.hpp"
+#include "plugins/ucx/transports.hpp"
+#include "plugins/ucx/wire.hpp"
+
+namespace na::ucx {
+namespace {
+
+// Empty: UCX does not tell.
+std::string far_address(ucp_worker_h worker) {
+    ucp_worker_attr_t attr{};
+    attr.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
+    attr.address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY;
+    if (ucp_worker_query(worker, &attr) != UCS_OK) {
+        return {};
+    }
+    std::string address(reinterpret_cast<const char*>(attr.address), attr.address_length);
+    ucp_worker_release_address(worker, attr.address);
+    return address;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Worker>> Worker::make(Domain& domain) {
+    ucp_worker_params_t params{};
+    params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+    // Also where the user promises one thread: "single" means the one that makes the worker, and
+    // since 1.18 UCX ends the process where another one uses it.
+    params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+    ucp_worker_h worker = nullptr;
+    if (const ucs_status_t rc = ucp_worker_create(domain.ucp(), &params, &worker); rc != UCS_OK) {
+        return failure(rc, "make a worker of UCX's");
+    }
+    std::unique_ptr<Worker> made(new Worker);
+    made->worker_.reset(worker);
+    if (Error error = made->ask_addresses(!is_local(domain.local().protocol)); !ok(error.status)) {
+        return error;
+    }
+    if (!domain.local().no_block) {
+        if (const ucs_status_t rc = ucp_worker_get_efd(worker, &made->fd_); rc != UCS_OK) {
+            return failure(rc, "get a descriptor to wait on from UCX");
+        }
+    }
+    made->find_listeners();
+    return made;
+}
+
+Error Worker::ask_addresses(bool far) {
+    ucp_address_t* address = nullptr;
+    std::size_t size = 0;
+    if (const ucs_status_t rc = ucp_worker_get_address(worker_.get(), &address, &size);
+        rc != UCS_OK) {
+        return failure(rc, "get the address of UCX's worker");
+    }
+    addresses_.all.assign(reinterpret_cast<const char*>(address), size);
+    ucp_worker_release_address(worker_.get(), address);
+    if (far) {
+        addresses_.far = far_address(worker_.get());
+    }
+    if (addresses_.all.size() + addresses_.far.size() > Frame::kMaxAddress) {
+        return Error{Status::opnotsupported,
+                     "UCX's address is too long: name fewer devices (UCX_NET_DEVICES)"};
+    }
+    return Error{Status::success, {}};
+}
+
+// UCX does not name its sockets. They are those of this process that listen at a port whose number
+// is in the worker's address. (Where another socket's number happens to be there, the worker is
+// taken for deaf once that socket is closed, and replaced without need.)
+void Worker::find_listeners() {
+    for (const util::ListeningSocket& socket : util::listening_sockets()) {
+        const char port[] = {static_cast<char>(socket.at.port >> 8),
+                             static_cast<char>(socket.at.port & 0xff)};
+        if (addresses_.all.find(std::string_view(port, sizeof port)) != std::string::npos) {
+            struct stat file {};
+            if (fstat(socket.fd, &file) == 0) {
+                listeners_.push_back({socket.fd, file.st_ino, socket.at});
+            }
+        }
+    }
+}
+
+bool Worker::deaf() const noexcept {
+    return std::any_of(listeners_.begin(), listeners_.end(), [](const Listener& l) {
+        struct stat file {};
+        return fstat(l.fd, &file) != 0 || !S_ISSOCK(file.st_mode) || file.st_ino != l.inode;
+    });
+}
+
+std::size_t Worker::hang_up_on_strangers() const noexcept {
+    std::size_t ended = 0;
+    for (const Listener& listener : listeners_) {
+        ended += util::hang_up_on_strangers(listener.at);
+    }
+    return ended;
+}
+
+}  // namespace na::ucx
