@@ -251,6 +251,52 @@ for word in NA_PLUGIN NA_PLUGIN_VISIBILITY; do
     grep -q 'another plugin interface' "$work/log" || { cat "$work/log"; fail "the compiler does not say why ($word)"; }
 done
 echo "ok: plugins of Mercury are refused"
+# --- as a part of another build
+if [ "$kind" = shared ]; then
+    # Fetched sources: Meson itself is replaced by a script that "installs" the tree that is here.
+    mkdir -p "$work/fetch/bin"
+    cat >"$work/fetch/bin/meson" <<TEXT
+#!/bin/sh
+echo "\$@" >>"$work/fetch/calls"
+case "\$1" in
+setup) for word in "\$@"; do case "\$word" in --prefix=*) echo "\${word#--prefix=}" >"$work/fetch/prefix" ;; esac; done ;;
+install) cp -a "$root" "\$(cat "$work/fetch/prefix")" ;;
+esac
+TEXT
+    chmod +x "$work/fetch/bin/meson"
+    cat >"$work/fetch/CMakeLists.txt" <<'TEXT'
+cmake_minimum_required(VERSION 3.14)
+project(fetch C CXX)
+include(FetchContent)
+FetchContent_Declare(cinnabar_source URL nowhere)
+FetchContent_MakeAvailable(cinnabar_source)
+include(${cinnabar_source_SOURCE_DIR}/tools/packaging/from_source.cmake)
+cinnabar_from_source(-Ducx=disabled)
+find_package(cinnabar REQUIRED)
+add_executable(hello hello.c)
+target_link_libraries(hello cinnabar::cinnabar)
+TEXT
+    cp "$source/docs/examples/hello_c/hello.c" "$work/fetch"
+    run_quietly "FetchContent" env PATH="$work/fetch/bin:$PATH" cmake -G Ninja -S "$work/fetch" -B "$work/fetch/build" \
+        "-DFETCHCONTENT_SOURCE_DIR_CINNABAR_SOURCE=$source" "-DCMAKE_LIBRARY_PATH=$libs"
+    run_quietly "building with FetchContent" cmake --build "$work/fetch/build"
+    grep -q -- '-Ducx=disabled' "$work/fetch/calls" || fail "FetchContent: options"
+    echo "ok: FetchContent"
+    # A subproject of Meson: configured only.
+    mkdir -p "$work/parent/subprojects"
+    ln -s "$source" "$work/parent/subprojects/cinnabar"
+    cat >"$work/parent/meson.build" <<'TEXT'
+project('parent', 'c', 'cpp')
+foreach name : ['cinnabar', 'cinnabar-na', 'cinnabar-util']
+  executable('hello-' + name, 'hello.c', dependencies: dependency(name, version: '>= 0.1', fallback: 'cinnabar'))
+endforeach
+TEXT
+    cp "$source/docs/examples/hello_c/hello.c" "$work/parent"
+    run_quietly "Meson subproject" env -u PKG_CONFIG_PATH meson setup "$work/parent/build" "$work/parent" --wrap-mode=forcefallback
+    grep -q 'subprojects/cinnabar/hg/libcinnabar.so' "$work/parent/build/build.ninja" || fail "Meson subproject: its library"
+    if grep -q 'subprojects/cinnabar/test/' "$work/parent/build/build.ninja"; then fail "Meson subproject: its tests"; fi
+    echo "ok: Meson subproject"
+fi
 if (by_cmake cinnabar 9 cinnabar::cinnabar cinnabar::na) >"$work/nine" 2>&1; then fail "version 9 was found"; fi
 grep -q 'requested version "9"' "$work/nine" || { cat "$work/nine" >&2; fail "version 9 was not looked for"; }
 echo "ok: a later version is not found"
