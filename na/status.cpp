@@ -83,6 +83,8 @@ Status status_of_errno(int error) noexcept {
         case ENOBUFS:
         case EMFILE:
         case ENFILE:
+        case EFBIG:  // a segment beyond RLIMIT_FSIZE
+        case ENOSPC:
             return Status::nomem;
         case EACCES:
             return Status::access;

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <mutex>
 
+#include "na/util/standard_fds.hpp"
+
 namespace hg::detail {
 namespace {
 
@@ -23,7 +25,7 @@ Timers::~Timers() {
 }
 
 bool Timers::open_descriptor() noexcept {
-    fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    fd_ = na::util::above_standard(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
     return fd_ >= 0;
 }
 

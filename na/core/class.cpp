@@ -17,6 +17,8 @@
 #include "na/util/config.hpp"
 #include "na/util/immortal.hpp"
 #include "na/util/log.hpp"
+#include "na/util/quiet_signal.hpp"
+#include "na/util/random.hpp"
 #include "na/util/uri.hpp"
 
 namespace na::inline impl {
@@ -89,6 +91,10 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
                      "na_init_info.addr_format is none of NA_ADDR_UNSPEC, NA_ADDR_IPV4, "
                      "NA_ADDR_IPV6 and NA_ADDR_NATIVE"};
     }
+    if (Error error = util::check_random(); !ok(error.status)) {
+        return error;
+    }
+    auto standard = std::make_unique<util::OccupiedStandardFds>();
     auto plugin = find_plugin(uri->class_name, uri->protocol);
     if (!plugin) {
         return std::move(plugin).error();
@@ -99,7 +105,10 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
         spec.info.max_contexts = 1;
     }
     spec.contexts = std::max(spec.info.max_contexts, kContexts);
-    auto domain = (*plugin)->open(spec);
+    auto domain = [&] {
+        const util::QuietSignal quiet(SIGXFSZ);  // libfabric and UCX make segments
+        return (*plugin)->open(spec);
+    }();
     if (!domain) {
         return std::move(domain).error();
     }
@@ -111,6 +120,7 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
     }
     std::unique_ptr<Class> cls(new Class(std::move(*domain), std::string((*plugin)->class_name()),
                                          std::move(uri->protocol), listen, spec.info));
+    cls->standard_fds_ = std::move(standard);
     auto peer = cls->domain_->connect(cls->domain_->self_uri());
     if (!peer) {
         return std::move(peer).error();

@@ -17,6 +17,7 @@
 #include "na/core/op.hpp"
 #include "na/plugin.hpp"
 #include "na/util/lineage.hpp"
+#include "na/util/standard_fds.hpp"
 
 namespace na::inline impl {
 
@@ -122,6 +123,7 @@ class Class {
     void leave(Context& context) noexcept;
     void reap_slow() noexcept;
 
+    std::unique_ptr<util::OccupiedStandardFds> standard_fds_;  // until all is closed
     std::unique_ptr<plugin::Domain> domain_;
     const plugin::Caps caps_;
     const InitInfo info_;

@@ -8,6 +8,7 @@
 
 #include "na/util/config.hpp"
 #include "na/util/log.hpp"
+#include "na/util/quiet_signal.hpp"
 
 namespace na::inline impl {
 
@@ -56,7 +57,10 @@ Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id) {
     if (const Status s = cls.enter(*context); !ok(s)) {
         return Error{s, fmt::format("context {} exists already", id)};
     }
-    auto engine = cls.domain().open_context(id, *context);
+    auto engine = [&] {
+        const util::QuietSignal quiet(SIGXFSZ);  // libfabric and UCX make segments
+        return cls.domain().open_context(id, *context);
+    }();
     if (!engine) {
         Error error = std::move(engine).error();
         if (error.status == Status::addrinuse && id >= cls.info().max_contexts) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "na/util/log.hpp"
+#include "na/util/standard_fds.hpp"
 
 namespace na::inline impl {
 
@@ -25,8 +26,8 @@ Waiter::~Waiter() {
 }
 
 Status Waiter::open() {
-    epoll_ = epoll_create1(EPOLL_CLOEXEC);
-    event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    epoll_ = util::above_standard(epoll_create1(EPOLL_CLOEXEC));
+    event_ = util::above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (epoll_ < 0 || event_ < 0) {
         const int error = errno;
         NA_LOG_ERROR(poll, "cannot make a wait descriptor: {} (raise the limit on open files?)",

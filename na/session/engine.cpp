@@ -179,7 +179,7 @@ void Engine::rest_starved() noexcept {
     constexpr unsigned kVain = 64;  // arms that nothing came after, between looks
     if (++vain_arms_ >= kVain) {
         vain_arms_ = 0;
-        const util::UniqueFd one(fcntl(timer_.get(), F_DUPFD_CLOEXEC, 0));
+        const util::UniqueFd one(fcntl(timer_.get(), F_DUPFD_CLOEXEC, 3));
         const bool starved = !one && (errno == EMFILE || errno == ENFILE);
         if (starved && !starved_) {
             NA_LOG_WARNING(poll,

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A descriptor that closes itself.
+// A descriptor that closes itself. It is never one of 0 to 2: see standard_fds.hpp.
 #pragma once
 
 #include <utility>
 
 #include <unistd.h>
 
+#include "na/util/standard_fds.hpp"
+
 namespace na::util {
 
 class UniqueFd {
  public:
     UniqueFd() = default;
-    explicit UniqueFd(int fd) noexcept : fd_(fd) {}
+    explicit UniqueFd(int fd) noexcept : fd_(above_standard(fd)) {}
     UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
     UniqueFd& operator=(UniqueFd&& other) noexcept {
         reset(other.release());
@@ -25,7 +27,7 @@ class UniqueFd {
         if (fd_ >= 0) {
             close(fd_);
         }
-        fd_ = fd;
+        fd_ = above_standard(fd);
     }
     explicit operator bool() const noexcept { return fd_ >= 0; }
 

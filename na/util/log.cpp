@@ -10,6 +10,7 @@
 #include "na/util/config.hpp"
 #include "na/util/immortal.hpp"
 #include "na/util/program_log.hpp"
+#include "na/util/quiet_signal.hpp"
 
 namespace na::log {
 namespace {
@@ -174,6 +175,8 @@ void write_named(std::string_view outlet, Level level, const char* file, int lin
             printer(stream, "%s", message.c_str());
         } else {
             const std::lock_guard guard(s.mutex);
+            const util::QuietSignal broken(SIGPIPE);  // a line is not worth the process
+            const util::QuietSignal full(SIGXFSZ);
             std::fwrite(message.data(), 1, message.size(), stream);
             std::fflush(stream);
         }

@@ -126,7 +126,7 @@ bool Context::refuse_for_lack_of_files() noexcept {
         const bool admitted = domain_.allows_user(credentials_of(socket.get()).uid);
         refuse(std::move(socket), admitted ? Verdict::files : Verdict::user);
     }
-    spare_.reset(fcntl(epoll_.get(), F_DUPFD_CLOEXEC, 0));
+    spare_.reset(fcntl(epoll_.get(), F_DUPFD_CLOEXEC, 3));
     stats_.refused += refused ? 1 : 0;
     if (!std::exchange(complained_, true)) {
         NA_LOG_ERROR(sm,
@@ -146,7 +146,7 @@ void Context::mute_listener(bool mute) noexcept {
         muted_until_ = mute ? now() + kMuted : 0;
     }
     if (!mute && !spare_) {
-        spare_.reset(fcntl(epoll_.get(), F_DUPFD_CLOEXEC, 0));
+        spare_.reset(fcntl(epoll_.get(), F_DUPFD_CLOEXEC, 3));
     }
 }
 

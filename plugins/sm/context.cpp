@@ -63,7 +63,7 @@ Status Context::set_up(Error& error) {
     if (!epoll_) {
         return failed(os_error(errno, "cannot make an epoll descriptor"));
     }
-    spare_.reset(fcntl(epoll_.get(), F_DUPFD_CLOEXEC, 0));
+    spare_.reset(fcntl(epoll_.get(), F_DUPFD_CLOEXEC, 3));
     timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
     if (!spare_ || !timer_ || !watch(listener_.get(), Event::listener, 0) ||
         !watch(timer_.get(), Event::timer, 0)) {

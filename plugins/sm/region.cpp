@@ -7,12 +7,12 @@
 #include <new>
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
 
 #include "na/util/bytes.hpp"
 #include "na/util/log.hpp"
+#include "na/util/random.hpp"
 #include "plugins/sm/layout.hpp"
 
 namespace na::sm {
@@ -31,21 +31,7 @@ std::uint64_t number(const void* address) noexcept {
 std::uint64_t Random::next() {
     const std::lock_guard guard(mutex_);
     if (left_ == 0) {
-        std::size_t have = 0;
-        while (have < sizeof pool_) {
-            const ssize_t n =
-                getrandom(reinterpret_cast<char*>(pool_) + have, sizeof pool_ - have, 0);
-            if (n > 0) {
-                have += static_cast<std::size_t>(n);
-            } else if (n < 0 && errno != EINTR) {
-                NA_LOG_ERROR(
-                    sm, "no random numbers from the kernel (getrandom): keys will be guessable");
-                for (std::size_t i = 0; i < std::size(pool_); ++i) {
-                    pool_[i] += number(this) + i;
-                }
-                break;
-            }
-        }
+        util::random_numbers(pool_);
         left_ = std::size(pool_);
     }
     const std::uint64_t value = pool_[--left_];
@@ -372,7 +358,7 @@ std::optional<Allocations::Export> Allocations::give(std::uint64_t id, bool writ
     Export result;
     result.bytes = memory.mapping.bytes();
     if (writable) {
-        result.fd.reset(fcntl(memory.fd.get(), F_DUPFD_CLOEXEC, 0));
+        result.fd.reset(fcntl(memory.fd.get(), F_DUPFD_CLOEXEC, 3));
     } else if (auto copy = reopen_read_only(memory.fd.get())) {
         result.fd = std::move(*copy);
     }

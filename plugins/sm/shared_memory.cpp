@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "na/util/quiet_signal.hpp"
+
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -35,6 +37,7 @@ bool Mapping::vacate() noexcept {
 }
 
 Result<SharedMemory> make_shared_memory(std::size_t bytes, bool owner_writes) {
+    const util::QuietSignal quiet(SIGXFSZ);
     SharedMemory made;
     // The name is for /proc/<pid>/maps only.
     made.fd.reset(memfd_create("cinnabar-sm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
