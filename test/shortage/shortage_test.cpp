@@ -455,7 +455,7 @@ int main(int argc, char** argv) {
         return 1;
     }
     const long used = shortage::in_use();
-    const bool leaks = used - used_before > kLeftBehind;
+    [[maybe_unused]] const bool leaks = used - used_before > kLeftBehind;
     std::printf(
         "%s: %llu allocations, of which %llu failed, one in each scene; %llu scenes noticed;"
         " %ld bytes more in use\n",
