@@ -98,7 +98,9 @@ struct Interface {
     std::string name;
     bool up = false;
     bool loopback = false;
-    unsigned distance = 0;  // see na/util/locality.hpp; smaller is closer
+    bool overlay = false;  // a bridge, a tunnel or another link without a medium of its own
+    std::uint32_t route = UINT32_MAX;  // metric of its default route; the largest: it has none
+    unsigned distance = 0;             // see na/util/locality.hpp; smaller is closer
     std::vector<IpAddress> addresses;
 };
 // What the machine has, in its order, with distances where there is a choice. Errors: the system's.
@@ -112,18 +114,21 @@ struct IpChoice {
     std::string interface;  // that has it
     std::string domain;     // as the user wrote it; empty: not given
     bool any = false;       // listen on all interfaces: bind to bind_address()
+    // The loopback was taken for want of better, on a machine that has a link to others.
+    bool cut_off = false;
     PortRange ports;
     IpAddress bind_address() const noexcept;
 };
 // Chooses by host text, address format (native: no preference), subnet ("": any). What the user
-// names is taken or refused, never replaced; where there is a choice: up before down, other
-// machines' reach before link-local before loopback, near before far, IPv4 before IPv6. Looks up
-// names (/etc/hosts, DNS); the machine's own means its best address, where it has no address of the
-// kind, too. Errors say what was asked and what there is: invalid_arg (malformed,
+// names is taken or refused, never replaced; where there is a choice: with a carrier
+// before without, other machines' reach before link-local before loopback, default route (of the
+// least metric) before none, others before bridges and tunnels, near before far, IPv4 before IPv6.
+// Looks up names (/etc/hosts, DNS); the machine's own means its best address, where it has no
+// address of the kind, too. Errors say what was asked and what there is: invalid_arg (malformed,
 // contradiction), nodev (no such interface), addrnotavail (address or name of another machine).
 Result<IpChoice> choose_address(std::string_view host, AddressFormat format,
                                 std::string_view subnet, std::span<const Interface> interfaces);
-// On this machine.
+// On this machine. Logs an error where the choice is cut off.
 Result<IpChoice> choose_address(const plugin::OpenSpec& spec);
 
 // Whether the system would send from that address to there: not from 127.0.0.1 to another machine.

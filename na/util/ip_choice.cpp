@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The interfaces of the machine, and the choice among their addresses.
+// The choice among the addresses of the machine's interfaces.
 #include "na/util/ip.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <climits>
-#include <cstring>
 #include <filesystem>
-#include <memory>
 #include <tuple>
 
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <unistd.h>
 
-#include "na/util/locality.hpp"
+#include "na/util/log.hpp"
 
 namespace na::util {
 namespace {
@@ -96,7 +91,8 @@ void add(std::vector<Candidate>& out, const Wish& wish, const Interface& interfa
 std::optional<Candidate> best(const std::vector<Candidate>& candidates) {
     const auto rank = [](const Candidate& c) {
         return std::tuple(!c.interface->up, c.interface->loopback || c.address.is_loopback(),
-                          c.address.is_link_local(), c.interface->distance, c.address.v6);
+                          c.address.is_link_local(), c.interface->route, c.interface->overlay,
+                          c.interface->distance, c.address.v6);
     };
     const auto i =
         std::min_element(candidates.begin(), candidates.end(),
@@ -242,59 +238,22 @@ Result<Candidate> choose(const Wish& wish, const HostText& parts, bool& any) {
     return choose_by_name(wish, parts.host);
 }
 
+// Whether the host text means the loopback and nothing else.
+bool names_loopback(const HostText& parts) {
+    if (parts.host.empty()) {
+        return false;
+    }
+    const auto address = IpAddress::parse(parts.host);
+    return address ? address->is_loopback() : !is_own_name(parts.host);
+}
+
+// Whether there is a link to other machines, up or not.
+bool has_a_link(std::span<const Interface> all) {
+    return std::any_of(all.begin(), all.end(),
+                       [](const Interface& i) { return !i.loopback && !i.overlay; });
+}
+
 }  // namespace
-
-Result<std::vector<Interface>> interfaces() {
-    ifaddrs* list = nullptr;
-    if (getifaddrs(&list) != 0) {
-        return Error{status_of_errno(errno),
-                     fmt::format("the interfaces of this machine: {}", std::strerror(errno))};
-    }
-    const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
-    std::vector<Interface> out;
-    for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
-        auto known = std::find_if(out.begin(), out.end(),
-                                  [&](const Interface& x) { return x.name == i->ifa_name; });
-        if (known == out.end()) {
-            out.push_back({.name = i->ifa_name,
-                           .up = (i->ifa_flags & IFF_UP) != 0 && (i->ifa_flags & IFF_RUNNING) != 0,
-                           .loopback = (i->ifa_flags & IFF_LOOPBACK) != 0,
-                           .distance = 0,
-                           .addresses = {}});
-            known = out.end() - 1;
-        }
-        if (const auto address = IpAddress::from(i->ifa_addr)) {
-            known->addresses.push_back(*address);
-        }
-    }
-    // Only what may be chosen by its place is looked at.
-    std::vector<std::string> names;
-    for (const Interface& i : out) {
-        if (i.up && !i.loopback && !i.addresses.empty()) {
-            names.push_back(i.name);
-        }
-    }
-    const std::vector<unsigned> distances = device_distances(names);
-    for (std::size_t k = 0; k < names.size(); ++k) {
-        std::find_if(out.begin(), out.end(), [&](const Interface& x) {
-            return x.name == names[k];
-        })->distance = distances[k];
-    }
-    return out;
-}
-
-std::string to_string(std::span<const Interface> interfaces) {
-    std::string out;
-    for (const Interface& i : interfaces) {
-        std::string inner = i.up ? "" : "down";
-        for (const IpAddress& a : i.addresses) {
-            inner += (inner.empty() ? "" : ", ") + a.text();
-        }
-        out += fmt::format("{}{} ({})", out.empty() ? "" : ", ", i.name,
-                           inner.empty() ? "no address" : inner);
-    }
-    return out.empty() ? "no interface" : out;
-}
 
 IpAddress IpChoice::bind_address() const noexcept {
     IpAddress out = address;
@@ -339,6 +298,9 @@ Result<IpChoice> choose_address(std::string_view host, AddressFormat format,
                     .interface = chosen->interface->name,
                     .domain = parts->domain,
                     .any = any,
+                    .cut_off = chosen->address.is_loopback() && subnet.empty() &&
+                               parts->domain.empty() && (any || !names_loopback(*parts)) &&
+                               has_a_link(interfaces),
                     .ports = parts->ports};
 }
 
@@ -347,7 +309,15 @@ Result<IpChoice> choose_address(const plugin::OpenSpec& spec) {
     if (!all) {
         return std::move(all).error();
     }
-    return choose_address(spec.host, spec.info.address_format, spec.info.ip_subnet, *all);
+    auto choice = choose_address(spec.host, spec.info.address_format, spec.info.ip_subnet, *all);
+    if (choice && choice->cut_off) {
+        NA_LOG_ERROR(cls,
+                     "\"{}\" opens at {}, where no other host reaches it: no link with an address "
+                     "is up; this machine has {}. Open again when the link is up, or name an "
+                     "address",
+                     spec.host, choice->address.text(), to_string(*all));
+    }
+    return choice;
 }
 
 }  // namespace na::util

@@ -145,6 +145,44 @@ def two_subnets(network):
     close(first, second)
 
 
+def chosen_interface(network):
+    """Where nothing is named: the default route first, a bridge last, and the loopback not without a word."""
+    a = network.host("a")
+    a.join("net0", "10.1.0.1/24")
+    a.join("net1", "10.2.0.1/24")
+    # A bridge with a carrier, as that of containers has while one of them runs.
+    a.configure("link", "add", "br0", "type", "bridge")
+    a.configure("link", "add", "port0", "type", "veth", "peer", "name", "container0")
+    a.configure("link", "set", "container0", "up")
+    a.configure("link", "set", "port0", "master", "br0", "up")
+    a.configure("link", "set", "br0", "up")
+    a.configure("address", "add", "10.0.0.1/16", "dev", "br0")
+
+    def chosen(address, what):
+        server = start(a)
+        require(f"//{address}:" in server.uri, f"{what}: listens at {server.uri}")
+        log = server.log()
+        close(server)
+        return log
+
+    chosen("10.1.0.1", "without a default route")
+    a.configure("route", "add", "default", "via", "10.2.0.9", "metric", "100")
+    chosen("10.2.0.1", "with a default route")
+    a.configure("route", "add", "default", "via", "10.1.0.9", "metric", "50")
+    log = chosen("10.1.0.1", "with a better default route")
+    require("no link with an address is up" not in log, log)
+    a.configure("route", "del", "default", "via", "10.1.0.9")
+    a.cable(1, False)
+    wait_for(lambda: "NO-CARRIER" in a.configure("link", "show", "dev", "eth1"), 10, "the cable was not seen to be pulled")
+    chosen("10.1.0.1", "with the default route's cable pulled")
+    a.cable(0, False)
+    a.configure("link", "del", "br0")
+    a.configure("link", "del", "port0")
+    wait_for(lambda: "NO-CARRIER" in a.configure("link", "show", "dev", "eth0"), 10, "the cable was not seen to be pulled")
+    log = chosen("127.0.0.1", "with both cables pulled")
+    require("no link with an address is up" in log, f"nothing was said of the loopback:\n{log}")
+
+
 def from_the_loopback(network):
     """Who is at 127.0.0.1 reaches nobody on other hosts, and is told so; the same address, of his own host, he does."""
     a, b = two_hosts(network, "10.1.0.{}/24")
@@ -322,7 +360,7 @@ def process_killed(network):
     close(client)
 
 
-SCENARIOS = (ipv4, ipv6_only, two_subnets, from_the_loopback, mtu_1280, cable_pulled, connection_broken, process_killed, host_gone)
+SCENARIOS = (ipv4, ipv6_only, two_subnets, chosen_interface, from_the_loopback, mtu_1280, cable_pulled, connection_broken, process_killed, host_gone)
 
 
 def skip(reason):

@@ -97,6 +97,55 @@ TEST_CASE("the best where nothing is named", "[ip]") {
     CHECK(one->bind_address().text() == "192.0.2.2");
 }
 
+TEST_CASE("the default route is first, bridges, tunnels and what has no carrier last", "[ip]") {
+    const auto with_route = [](Interface i, std::uint32_t metric) {
+        i.route = metric;
+        return i;
+    };
+    const auto overlay = [](Interface i) {
+        i.overlay = true;
+        return i;
+    };
+    const Interface lo = interface("lo", {"127.0.0.1"});
+    const Interface docker0 = overlay(interface("docker0", {"172.17.0.1"}));
+    const Interface tun0 = overlay(interface("tun0", {"10.8.0.2"}));
+    const Interface down = interface("eth9", {"198.51.100.9"}, false);
+    const Interface near = interface("ib0", {"10.1.2.3"}, true, 0);
+    const Interface far = with_route(interface("eth0", {"192.0.2.2"}, true, 3), 100);
+    const auto any = AddressFormat::unspec;
+    CHECK(chosen("", any, "", {lo, docker0, tun0, down, near, far}) == "eth0 192.0.2.2");
+    CHECK(chosen("", any, "", {lo, docker0, tun0, down, near}) == "ib0 10.1.2.3");
+    CHECK(chosen("", any, "", {lo, down, docker0}) == "docker0 172.17.0.1");
+    CHECK(chosen("", any, "", {lo, down}) == "lo 127.0.0.1");
+    // A bridge may be the way out, and of several ways the least metric is the usual one.
+    CHECK(chosen("", any, "", {lo, with_route(docker0, 0), near}) == "docker0 172.17.0.1");
+    CHECK(chosen("", any, "", {lo, far, with_route(near, 50)}) == "ib0 10.1.2.3");
+    // What a user names is taken.
+    CHECK(chosen("docker0", any, "", {lo, docker0, far}) == "docker0 172.17.0.1");
+    CHECK(chosen("", any, "10.8.0.0/16", {lo, tun0, far}) == "tun0 10.8.0.2");
+}
+
+TEST_CASE("the loopback for want of better is told apart", "[ip]") {
+    const Interface lo = interface("lo", {"127.0.0.1", "::1"});
+    const Interface down = interface("eth0", {}, false);
+    Interface bridge = interface("docker0", {}, false);
+    bridge.overlay = true;
+    const auto cut_off = [](std::string_view host, std::string_view subnet,
+                            const std::vector<Interface>& all) {
+        return choose_address(host, AddressFormat::unspec, subnet, all)->cut_off;
+    };
+    CHECK(cut_off("", "", {lo, down}));
+    CHECK(cut_off(":7000", "", {lo, down}));
+    CHECK(cut_off("0.0.0.0", "", {lo, down}));
+    CHECK_FALSE(cut_off("", "", {lo}));  // no link that could come up
+    CHECK_FALSE(cut_off("", "", {lo, bridge}));
+    CHECK_FALSE(cut_off("127.0.0.1", "", {lo, down}));
+    CHECK_FALSE(cut_off("lo", "", {lo, down}));
+    CHECK_FALSE(cut_off("lo/", "", {lo, down}));
+    CHECK_FALSE(cut_off("", "127.0.0.0/8", {lo, down}));
+    CHECK_FALSE(cut_off("", "", machine()));
+}
+
 TEST_CASE("what is not there is refused, with what is", "[ip]") {
     struct Row {
         const char* host;
