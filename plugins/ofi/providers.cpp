@@ -87,6 +87,7 @@ constexpr Provider kProviders[] = {
         .protocol = "opx",
         .fabric = "opx",
         .naming = Naming::native,
+        .host = HostForm::hfi,
         .wait_fd = false,
     },
     {
@@ -94,11 +95,13 @@ constexpr Provider kProviders[] = {
         .fabric = "cxi",
         .naming = Naming::native,
         .auth_key = KeyForm::service_vni,
+        .host = HostForm::device_port,
     },
     {
         .protocol = "gni",
         .fabric = "gni",
         .naming = Naming::native,
+        .host = HostForm::ignored,
         .multi_recv = false,
     },
     {
@@ -206,6 +209,35 @@ std::vector<std::string_view> ambiguous_protocols() {
         }
     }
     return list;
+}
+
+Result<NativeHost> parse_native_host(const Provider& provider, std::string_view text) {
+    constexpr std::uint32_t kLargestPort = 510;  // the largest that libfabric's cxi takes
+    const bool has_ports = provider.host == HostForm::device_port;
+    const std::size_t colon = text.find(':');
+    NativeHost host{.device = std::string(text.substr(0, colon))};
+    const bool good = colon == std::string_view::npos || read(text.substr(colon + 1), host.port) ||
+                      colon + 1 == text.size();
+    if (!good || (has_ports && host.port > kLargestPort)) {
+        return Error{Status::invalid_arg,
+                     fmt::format("ofi+{}://{}: the form is [device][:port], the port a number{}",
+                                 provider.protocol, text,
+                                 has_ports ? fmt::format(" from 0 (any) to {}", kLargestPort)
+                                           : std::string())};
+    }
+    return host;
+}
+
+std::vector<std::string> domain_names(const Provider& provider, const NativeHost& host) {
+    constexpr std::string_view kHfi = "hfi1_";
+    if (host.device.empty() || provider.host == HostForm::ignored) {
+        return {};
+    }
+    std::vector<std::string> names{host.device};
+    if (provider.host == HostForm::hfi && host.device.starts_with(kHfi)) {
+        names.push_back("ib" + host.device.substr(kHfi.size()));
+    }
+    return names;
 }
 
 Result<std::string> auth_key_bytes(const Provider& provider, std::string_view text) {

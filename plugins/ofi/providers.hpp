@@ -22,6 +22,20 @@ enum class KeyForm : std::uint8_t {
     service_vni,  // two numbers, as the C structure {uint32_t service; uint16_t vni;}
 };
 
+// What the host part of an info string is to a provider whose addresses are its own. The form is
+// [device][:port] for all of them.
+enum class HostForm : std::uint8_t {
+    device,       // the name of a domain; endpoints have no ports to choose
+    hfi,          // the same, and hfi1_N is the domain ibN
+    device_port,  // and the port is the endpoint's, from 0 (any that is free) to 510
+    ignored,      // the provider chooses by itself
+};
+
+struct NativeHost {
+    std::string device;      // empty: any
+    std::uint32_t port = 0;  // 0: any
+};
+
 // How to find out whether somebody lives at an address where posts are answered "try again" for
 // ever: providers keep trying to connect to the dead and do not say so.
 enum class Probe : std::uint8_t {
@@ -44,6 +58,7 @@ struct Provider {
     Naming naming = Naming::ip;
     Probe probe = Probe::none;
     KeyForm auth_key = KeyForm::bytes;
+    HostForm host = HostForm::device;              // where naming is native
     std::size_t message = session::kUsualMessage;  // how large one may be, unless the user says
     // Operations under way that it has room for, of all peers together (tx_attr->size), at most:
     // where it has none left, peers that take nothing keep it from the others.
@@ -100,6 +115,13 @@ struct Setting {
     const char* value;
 };
 std::span<const Setting> settings() noexcept;
+
+// Takes the host part of an info string apart, for a provider whose naming is native. Errors:
+// invalid_arg, with the form.
+Result<NativeHost> parse_native_host(const Provider& provider, std::string_view text);
+
+// The domains of libfabric that a device may stand for, most likely first; empty: any.
+std::vector<std::string> domain_names(const Provider& provider, const NativeHost& host);
 
 // The key that is meant by a text. Errors: invalid_arg, with the form that the provider wants.
 Result<std::string> auth_key_bytes(const Provider& provider, std::string_view text);

@@ -15,6 +15,44 @@ using na::ofi::Provider;
 using na::ofi::providers;
 using na::ofi::usual_name;
 
+TEST_CASE("a native host is a device and a port", "[ofi][providers]") {
+    using na::ofi::HostForm;
+    const auto row = [](HostForm form) {
+        return Provider{.protocol = "own", .fabric = "own", .host = form};
+    };
+    const Provider ports = row(HostForm::device_port);
+    const Provider units = row(HostForm::hfi);
+    struct Good {
+        const char* text;
+        const char* device;
+        std::uint32_t port;
+    };
+    for (const Good& g :
+         {Good{"", "", 0}, Good{"cxi0", "cxi0", 0}, Good{"cxi0:5", "cxi0", 5}, Good{":5", "", 5},
+          Good{":0", "", 0}, Good{"cxi0:", "cxi0", 0}, Good{"cxi3:510", "cxi3", 510}}) {
+        INFO(g.text);
+        const auto host = na::ofi::parse_native_host(ports, g.text);
+        REQUIRE(host);
+        CHECK(host->device == g.device);
+        CHECK(host->port == g.port);
+    }
+    for (const char* text : {"cxi0:511", "cxi0:x", ":-1", "cxi0:5:6", "cxi0:99999999999", "a: 5"}) {
+        INFO(text);
+        const auto host = na::ofi::parse_native_host(ports, text);
+        REQUIRE_FALSE(host);
+        CHECK(host.status() == na::Status::invalid_arg);
+        CHECK(host.error().message.find("[device][:port]") != std::string::npos);
+    }
+    CHECK(na::ofi::parse_native_host(units, "hfi1_0:31416").value().port == 31416);
+
+    using Names = std::vector<std::string>;
+    CHECK(domain_names(ports, {}).empty());
+    CHECK(domain_names(ports, {.device = "cxi0", .port = 5}) == Names{"cxi0"});
+    CHECK(domain_names(units, {.device = "hfi1_2"}) == Names{"hfi1_2", "ib2"});
+    CHECK(domain_names(units, {.device = "ib1"}) == Names{"ib1"});
+    CHECK(domain_names(row(HostForm::ignored), {.device = "ipogif0"}).empty());
+}
+
 TEST_CASE("Mercury's other names stand for protocols that there are") {
     CHECK(usual_name("tcp_rxm") == "tcp;ofi_rxm");
     CHECK(usual_name("tcp_exp") == "tcp");
