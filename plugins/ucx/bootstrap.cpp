@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <initializer_list>
 #include <string_view>
 
 #include <fcntl.h>
@@ -26,7 +27,7 @@ std::string make_frame(const Addresses& addresses) {
           .size = static_cast<std::uint32_t>(addresses.all.size()),
           .process = static_cast<std::uint32_t>(getpid()),
           .machine = this_machine(),
-          .network = this_network()}
+          .reach = this_reach()}
         .write(head);
     return std::string(reinterpret_cast<const char*>(head), sizeof head) + addresses.far +
            addresses.all;
@@ -82,38 +83,59 @@ Result<BootstrapPort> listen_at(const util::IpAddress& address, std::uint16_t po
 
 namespace {
 
-// The boot of this kernel, and a name space of it.
-std::uint64_t number_of(const char* name_space) noexcept {
+// FNV-1a: nothing hangs on the number that a peer could not claim anyway.
+class Hash {
+ public:
+    void mix(std::uint8_t byte) noexcept { value_ = (value_ ^ byte) * 0x100000001b3U; }
+    void mix(std::uint64_t number) noexcept {
+        for (unsigned i = 0; i < 8; ++i) {
+            mix(static_cast<std::uint8_t>(number >> (8 * i)));
+        }
+    }
+    std::uint64_t value() const noexcept { return value_; }
+
+ private:
+    std::uint64_t value_ = 0xcbf29ce484222325U;
+};
+
+// The boot of this kernel, and name spaces of it. False: not to be found out.
+bool mix_spaces(Hash& hash, std::initializer_list<const char*> spaces) noexcept {
     std::string boot;
     try {
         std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
     } catch (const std::exception&) {
-        return 0;
+        return false;
     }
-    struct stat space {};
-    if (boot.empty() || stat(name_space, &space) != 0) {
-        return 0;
-    }
-    // FNV-1a: nothing hangs on it that a peer could not claim anyway.
-    std::uint64_t hash = 0xcbf29ce484222325U;
-    const auto mix = [&](std::uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3U; };
     for (const char c : boot) {
-        mix(static_cast<std::uint8_t>(c));
+        hash.mix(static_cast<std::uint8_t>(c));
     }
-    for (unsigned i = 0; i < 8; ++i) {
-        mix(static_cast<std::uint8_t>(std::uint64_t{space.st_ino} >> (8 * i)));
+    for (const char* name : spaces) {
+        struct stat space {};
+        if (stat(name, &space) != 0) {
+            return false;
+        }
+        hash.mix(std::uint64_t{space.st_ino});
     }
-    return hash;
+    return !boot.empty();
 }
 
 }  // namespace
 
 std::uint64_t this_machine() noexcept {
-    return number_of("/proc/self/ns/pid");
+    Hash hash;
+    return mix_spaces(hash, {"/proc/self/ns/pid"}) ? hash.value() : 0;
 }
 
-std::uint64_t this_network() noexcept {
-    return number_of("/proc/self/ns/net");
+std::uint64_t this_reach() noexcept {
+    Hash hash;
+    if (!mix_spaces(hash, {"/proc/self/ns/net", "/proc/self/ns/pid", "/proc/self/ns/ipc",
+                           "/proc/self/ns/user"})) {
+        return 0;
+    }
+    struct stat memory {};
+    hash.mix(stat("/dev/shm", &memory) == 0 ? std::uint64_t{memory.st_dev} : 0);
+    hash.mix(std::uint64_t{geteuid()});
+    return hash.value();
 }
 
 Door::Door(BootstrapPort port, Porter& porter)
@@ -185,8 +207,8 @@ Dial::State Dial::end(State state, int error) noexcept {
 }
 
 bool Dial::far() const noexcept {
-    const std::uint64_t here = this_network();
-    return here != 0 && frame_.network != 0 && frame_.network != here;
+    const std::uint64_t here = this_reach();
+    return here != 0 && frame_.reach != 0 && frame_.reach != here;
 }
 
 // What is behind the address that counts, is nobody's.

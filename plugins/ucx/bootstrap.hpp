@@ -31,10 +31,11 @@ struct BootstrapPort {
 // Errors: addrinuse, and the system's.
 Result<BootstrapPort> listen_at(const util::IpAddress& address, std::uint16_t port);
 
-// Numbers that are equal in processes where process ids, and abstract names of sockets, mean the
-// same; 0: not to be found out.
+// Equal in processes where process ids mean the same; 0: not to be found out.
 std::uint64_t this_machine() noexcept;
-std::uint64_t this_network() noexcept;
+// Equal in processes that can attach each other's shared memory: one kernel, one user, the same
+// name spaces and the same /dev/shm; 0: not to be found out.
+std::uint64_t this_reach() noexcept;
 
 // Answers who connects.
 class Door final : public session::Watcher {
@@ -77,7 +78,7 @@ class Dial {
         done,    // frame() and address() are there
         soon,    // somebody lives there, and wants to be asked again
         full,    // somebody lives there, and has no descriptor for another peer
-        apart,   // somebody lives there, but on another network, and knows shared memory only
+        apart,   // somebody lives there, out of reach, and knows shared memory only
         gone,    // nobody lives there
         wrong,   // somebody lives there, and is not one of us
         failed,  // trouble of our own: worth another try

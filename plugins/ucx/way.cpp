@@ -132,8 +132,8 @@ void Context::dialed(Link& link) {
             return;
         case Dial::State::apart:
             NA_LOG_WARNING(addr,
-                           "{} is on another network (name space), which {} does not reach: use "
-                           "ucx+tcp or ucx+all",
+                           "{} is of another user or in other name spaces, whose shared memory {} "
+                           "cannot attach: use ucx+tcp or ucx+all",
                            link.address, local().name);
             lost(link, Status::hostunreach);
             return;

@@ -18,8 +18,8 @@ inline constexpr unsigned kRmaId = 2;
 
 // A bootstrap port says this to everybody who connects, and nothing else: the frame, then two
 // addresses of the context's worker, as UCX has them: with network devices only, and with all.
-// Shared memory of UCX's reaches the same network only: who sleeps is woken by a socket with an
-// abstract name, and such names end with the network name space.
+// UCX's shared memory reaches processes of the same user and the same name spaces only: UCX opens
+// the memory in /proc of its owner, and wakes sleepers by a socket with an abstract name.
 struct Frame {
     static constexpr std::uint64_t kMagic = 0x32'70'62'78'63'75'61'6e;  // "naucxbp2"
     static constexpr std::size_t kSize = 40;
@@ -40,7 +40,7 @@ struct Frame {
     std::uint32_t process = 0;   // its id, of use on the same machine only
     Refusal refusal = Refusal::none;
     std::uint64_t machine = 0;  // which that is: equal where process ids mean the same
-    std::uint64_t network = 0;  // equal where names of sockets mean the same
+    std::uint64_t reach = 0;    // equal where shared memory can be attached
 
     void write(std::byte* out) const noexcept {
         util::ByteWriter w({out, kSize});
@@ -50,7 +50,7 @@ struct Frame {
         w.integer(process);
         w.integer(static_cast<std::uint32_t>(refusal));
         w.integer(machine);
-        w.integer(network);
+        w.integer(reach);
     }
     // How one of ours begins; others may say less than a frame, and no more.
     static bool begins(std::span<const std::byte> in) noexcept {
@@ -67,7 +67,7 @@ struct Frame {
         process = r.integer<std::uint32_t>();
         const auto why = r.integer<std::uint32_t>();
         machine = r.integer<std::uint64_t>();
-        network = r.integer<std::uint64_t>();
+        reach = r.integer<std::uint64_t>();
         refusal = static_cast<Refusal>(why);
         if (!r.good() || magic != kMagic || why > static_cast<std::uint32_t>(kLastRefusal)) {
             return false;

@@ -6,7 +6,9 @@
 #include <string>
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -64,8 +66,7 @@ Dial::State finish(Dial& dial) {
 std::string frame(std::uint32_t size, const std::string& address, std::uint32_t far = 0,
                   std::uint64_t network = 0) {
     std::byte head[Frame::kSize];
-    Frame{.far_size = far, .size = size, .process = 1, .machine = 2, .network = network}.write(
-        head);
+    Frame{.far_size = far, .size = size, .process = 1, .machine = 2, .reach = network}.write(head);
     return std::string(reinterpret_cast<const char*>(head), sizeof head) + address;
 }
 
@@ -86,7 +87,7 @@ TEST_CASE("a door tells its address to everybody", "[bootstrap]") {
         REQUIRE(dial.state() == Dial::State::done);
         CHECK(dial.frame().size == address.size());
         CHECK(dial.frame().far_size == 3);
-        CHECK(dial.frame().network == this_network());
+        CHECK(dial.frame().reach == this_reach());
         CHECK(dial.frame().process == static_cast<std::uint32_t>(getpid()));
         CHECK(dial.frame().machine == this_machine());
         CHECK(std::memcmp(dial.address(), address.data(), address.size()) == 0);
@@ -199,8 +200,32 @@ TEST_CASE("one who says little is waited for", "[bootstrap]") {
     CHECK(finish(dial) == Dial::State::done);
 }
 
+TEST_CASE("who cannot attach shared memory is out of reach", "[bootstrap]") {
+    const std::uint64_t here = this_reach();
+    REQUIRE(here != 0);
+    CHECK(this_reach() == here);
+    // In a child: 0: out of reach, 1: in reach, 77: the step is not allowed here.
+    const auto status_after = [&](bool (*step)()) {
+        const pid_t child = fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            _exit(!step() ? 77 : this_reach() == here ? 1 : 0);
+        }
+        int status = -1;
+        REQUIRE(waitpid(child, &status, 0) == child);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    };
+    CHECK(status_after([] { return true; }) == 1);
+    for (const int status : {status_after([] { return setuid(geteuid() + 1) == 0; }),
+                             status_after([] { return unshare(CLONE_NEWIPC) == 0; }),
+                             status_after([] { return unshare(CLONE_NEWNET) == 0; }),
+                             status_after([] { return unshare(CLONE_NEWUSER) == 0; })}) {
+        CHECK((status == 0 || status == 77));
+    }
+}
+
 TEST_CASE("the address that counts is the one for the network", "[bootstrap]") {
-    const std::uint64_t here = this_network();
+    const std::uint64_t here = this_reach();
     REQUIRE(here != 0);
     struct Case {
         std::uint32_t far;
