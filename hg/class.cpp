@@ -53,6 +53,7 @@ na::InitInfo sm_info(const na::InitInfo& net) {
     info.auth_key.clear();
     info.address_format = na::AddressFormat::unspec;
     info.device_memory = false;
+    info.traffic_class = na::TrafficClass::unspec;
     return info;
 }
 

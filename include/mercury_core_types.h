@@ -115,7 +115,7 @@ struct hg_init_info {
     int32_t request_post_incr;
 
     uint8_t auto_sm;                    /* reach peers of the same host by shared memory as well */
-    const char* sm_info_string;         /* name of the shared-memory endpoint; NULL: chosen */
+    const char* sm_info_string;         /* with auto_sm: name of its endpoint; NULL: chosen */
     hg_checksum_level_t checksum_level; /* both ends must agree */
     uint8_t no_bulk_eager;              /* never put bulk data inside descriptors */
     uint8_t no_loopback;                /* RPCs to oneself go through the transport */

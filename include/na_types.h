@@ -60,6 +60,7 @@ enum na_mem_type {
 
 /* Options of NA_Initialize_opt2 as of version 5.0. Strings are borrowed for the call only. */
 struct na_init_info {
+    /* What a transport cannot honour, it refuses; of traffic_class it warns. */
     const char* ip_subnet;               /* "a.b.c.d/bits": restricts the interface choice */
     const char* auth_key;                /* provider-specific credential */
     size_t max_unexpected_size;          /* bytes, header included; 0: the plugin's default */

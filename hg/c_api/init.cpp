@@ -19,7 +19,12 @@ constexpr unsigned kDefaultMultiRecv = 4;
 // Reads the fields that the caller's version of the struct has, and no others: they may be past the
 // end of its object.
 bool read_options(const hg_init_info& info, unsigned version, Options& options) {
-    options.na = na::c_api::init_info(info.na_init_info);
+    auto asked = na::c_api::init_info(info.na_init_info);
+    if (!asked) {
+        NA_LOG_ERROR(cls, "{}", asked.error().message);
+        return false;
+    }
+    options.na = std::move(*asked);
     options.external = na::c_api::core(info.na_class);
     options.post_init = info.request_post_init == 0 ? kDefaultPost : info.request_post_init;
     options.post_incr = info.request_post_incr == 0 ? static_cast<std::int32_t>(kDefaultPost)

@@ -84,6 +84,12 @@ struct Caps {
     bool watches_receives = false;   // Context::awaits() is called
     bool register_messages = false;  // message buffers must be registered (Op::local)
     bool device_memory = false;
+    // Members of InitInfo that have their effect in this Domain. The core refuses a class that asks
+    // for another one, but for the traffic class: that is a hint, and the core warns.
+    bool takes_ip_subnet = false;
+    bool takes_ip_format = false;  // InitInfo::address_format: ipv4 and ipv6
+    bool takes_auth_key = false;
+    bool takes_traffic_class = false;
     bool rma_delivery_complete = true;  // a completed put is visible at the target
     // A message costs so much by itself, whatever its size (a system call, say), that copying small
     // ones to one peer together into one is cheaper.

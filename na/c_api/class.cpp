@@ -19,8 +19,25 @@ namespace na::c_api {
 namespace {
 
 // Of structures that begin alike.
+constexpr unsigned kProgressModes = NA_NO_BLOCK | NA_NO_RETRY;
+constexpr unsigned kThreadModes = NA_THREAD_MODE_SINGLE;
+
 template <typename Info>
-InitInfo common(const Info& info) {
+Result<InitInfo> common(const Info& info) {
+    if ((info.progress_mode & ~kProgressModes) != 0) {
+        return Error{Status::invalid_arg,
+                     fmt::format("na_init_info.progress_mode {:#x} has unknown bits: it is made of "
+                                 "NA_NO_BLOCK ({:#x}) and NA_NO_RETRY ({:#x})",
+                                 info.progress_mode, NA_NO_BLOCK, NA_NO_RETRY)};
+    }
+    if ((info.thread_mode & ~kThreadModes) != 0) {
+        return Error{
+            Status::invalid_arg,
+            fmt::format("na_init_info.thread_mode {:#x} has unknown bits: it is made of "
+                        "NA_THREAD_MODE_SINGLE_CLS ({:#x}) and NA_THREAD_MODE_SINGLE_CTX "
+                        "({:#x})",
+                        info.thread_mode, NA_THREAD_MODE_SINGLE_CLS, NA_THREAD_MODE_SINGLE_CTX)};
+    }
     InitInfo i;
     i.ip_subnet = info.ip_subnet == nullptr ? "" : info.ip_subnet;
     i.auth_key = info.auth_key == nullptr ? "" : info.auth_key;
@@ -41,13 +58,16 @@ InitInfo common(const Info& info) {
 
 }  // namespace
 
-InitInfo init_info(const struct na_init_info_4_0& info) {
+Result<InitInfo> init_info(const struct na_init_info_4_0& info) {
     return common(info);
 }
 
-InitInfo init_info(const struct na_init_info& info) {
-    InitInfo i = common(info);
-    i.traffic_class = value_of<TrafficClass>(info.traffic_class);
+Result<InitInfo> init_info(const struct na_init_info& info) {
+    auto i = common(info);
+    if (!i) {
+        return i;
+    }
+    i->traffic_class = value_of<TrafficClass>(info.traffic_class);
     return i;
 }
 
@@ -72,7 +92,12 @@ na_protocol_info* make_row(std::string_view cls, const plugin::ProtocolInfo& p) 
     return row;
 }
 
-na_class_t* open(const char* info_string, bool listen, InitInfo info) noexcept {
+na_class_t* open(const char* info_string, bool listen, Result<InitInfo> asked) noexcept {
+    if (!asked) {
+        NA_LOG_ERROR(cls, "cannot open \"{}\": {}", info_string, asked.error().message);
+        return nullptr;
+    }
+    InitInfo& info = *asked;
     if (info.max_expected != 0) {  // that of the library comes on top
         info.expected_spare = std::min(kMostOverhead, SIZE_MAX - info.max_expected);
         info.max_expected += info.expected_spare;

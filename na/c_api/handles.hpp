@@ -86,9 +86,10 @@ inline std::size_t overhead(const Class& cls) noexcept {
     return head != 0 ? head : cls.info().expected_spare;
 }
 
-// Builds the options from whatever layout the caller has. Null `info`: defaults.
-InitInfo init_info(const struct na_init_info_4_0& info);
-InitInfo init_info(const struct na_init_info& info);
+// Builds the options from whatever layout the caller has. Errors: invalid_arg for flags that do not
+// exist.
+Result<InitInfo> init_info(const struct na_init_info_4_0& info);
+Result<InitInfo> init_info(const struct na_init_info& info);
 
 }  // namespace na::c_api
 

@@ -58,6 +58,37 @@ void* map_pages(std::size_t bytes) noexcept {
     return memory == MAP_FAILED ? nullptr : memory;
 }
 
+// An option that a transport cannot honour fails here, for all transports alike: a server that
+// opened without the key that it asked for would serve everybody.
+Error check_effects(std::string_view name, const InitInfo& asked, const plugin::Caps& caps) {
+    const auto refused = [&](std::string_view option, std::string_view why) {
+        return Error{
+            Status::opnotsupported,
+            fmt::format("{} cannot honour {} of na_init_info here: {}", name, option, why)};
+    };
+    if (!asked.auth_key.empty() && !caps.takes_auth_key) {
+        return refused("auth_key",
+                       "it has no keys, and would admit everybody. Leave auth_key out, or use a "
+                       "fabric that has keys (ofi+cxi)");
+    }
+    if (!asked.ip_subnet.empty() && !caps.takes_ip_subnet) {
+        return refused("ip_subnet", "it has no IP addresses. Leave ip_subnet out");
+    }
+    if ((asked.address_format == AddressFormat::ipv4 ||
+         asked.address_format == AddressFormat::ipv6) &&
+        !caps.takes_ip_format) {
+        return refused("addr_format",
+                       "it has no IP addresses. Leave addr_format at NA_ADDR_UNSPEC or "
+                       "NA_ADDR_NATIVE");
+    }
+    if (asked.device_memory && !caps.device_memory) {
+        return refused("request_mem_device",
+                       "it moves host memory only. Leave request_mem_device false, and copy "
+                       "memory of devices through host memory");
+    }
+    return Error{Status::success, {}};
+}
+
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kMaps = false;  // it watches what comes from the heap
 #else
@@ -91,6 +122,10 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
                      "na_init_info.addr_format is none of NA_ADDR_UNSPEC, NA_ADDR_IPV4, "
                      "NA_ADDR_IPV6 and NA_ADDR_NATIVE"};
     }
+    if (info.traffic_class > TrafficClass::network_ctrl) {
+        return Error{Status::invalid_arg,
+                     "traffic_class is none of the values NA_TC_UNSPEC to NA_TC_NETWORK_CTRL"};
+    }
     if (Error error = util::check_random(); !ok(error.status)) {
         return error;
     }
@@ -112,11 +147,12 @@ Result<std::unique_ptr<Class>> Class::open(std::string_view info_string, bool li
     if (!domain) {
         return std::move(domain).error();
     }
-    if (spec.info.device_memory && !(*domain)->caps().device_memory) {
-        NA_LOG_WARNING(cls,
-                       "{}+{} moves host memory only here: memory of devices (request_mem_device) "
-                       "will be refused when it is registered",
-                       (*plugin)->class_name(), uri->protocol);
+    const std::string name = fmt::format("{}+{}", (*plugin)->class_name(), uri->protocol);
+    if (Error error = check_effects(name, spec.info, (*domain)->caps()); !ok(error.status)) {
+        return error;
+    }
+    if (spec.info.traffic_class != TrafficClass::unspec && !(*domain)->caps().takes_traffic_class) {
+        NA_LOG_WARNING(cls, "{} has no traffic classes here: the one asked for is ignored", name);
     }
     std::unique_ptr<Class> cls(new Class(std::move(*domain), std::string((*plugin)->class_name()),
                                          std::move(uri->protocol), listen, spec.info));

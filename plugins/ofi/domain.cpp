@@ -76,7 +76,9 @@ Domain::Domain(const plugin::OpenSpec& spec, Choice choice)
     caps.ordered[0] = caps.ordered[1] = choice_.ordered;
     caps.op_scratch = sizeof(Transfer);
     caps.max_segments = kMaxSegments;
-    caps.device_memory = choice_.device_memory;
+    caps.takes_auth_key = choice_.keyed;
+    caps.takes_traffic_class = choice_.traffic_class;
+    caps.takes_ip_subnet = caps.takes_ip_format = local_.naming == Naming::ip;
     caps.rma_delivery_complete = choice_.delivery_complete;
     caps.costly_messages = choice_.provider->costly_messages;
     if (local_.naming == Naming::ip) {
@@ -143,6 +145,8 @@ Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spe
         }
         domain->base_->domain.reset(d);
         domain->registrar_.open(d, domain->info());
+        domain->local_.caps.device_memory =
+            domain->choice_.device_memory && domain->registrar_.knows_a_device();
         if (Error error = domain->open_endpoints(spec); !ok(error.status)) {
             return error;
         }

@@ -78,10 +78,13 @@ const fi_info& nearest(const std::vector<const fi_info*>& answers) {
     return *answers[static_cast<std::size_t>(least - distances.begin())];
 }
 
-// Answers of exactly this provider, others taken out.
-Info ask(const Provider& p, const fi_info& hints, int& rc) {
+// Answers of exactly this provider, others taken out. `from`: where the endpoint is to be.
+Info ask(const Provider& p, const fi_info& hints, int& rc, const NativeHost& from = {}) {
     fi_info* list = nullptr;
-    rc = fi_getinfo(kApi, nullptr, nullptr, 0, &hints, &list);
+    const bool at_port = from.port != 0 && p.host == HostForm::device_port;
+    const std::string port = std::to_string(from.port);
+    rc = fi_getinfo(kApi, at_port && !from.device.empty() ? from.device.c_str() : nullptr,
+                    at_port ? port.c_str() : nullptr, at_port ? FI_SOURCE : 0, &hints, &list);
     if (rc != 0) {
         return nullptr;
     }
@@ -153,16 +156,12 @@ Info ask_best(Choice& c, fi_info& hints, const InitInfo& wanted, int& rc) {
                     continue;
                 }
                 hints.tx_attr->op_flags = complete ? FI_DELIVERY_COMPLETE : 0;
-                if (Info info = ask(p, hints, rc)) {
+                if (Info info = ask(p, hints, rc, c.from)) {
                     // Asked for where it is wanted, not for every operation.
                     info->tx_attr->op_flags = 0;
                     c.delivery_complete = complete;
                     c.ordered = ordered;
-                    if (!with_class) {
-                        NA_LOG_WARNING(cls,
-                                       "{} has no traffic classes: the one asked for is ignored",
-                                       p.fabric);
-                    }
+                    c.traffic_class = with_class && tclass != 0;
                     return info;
                 }
             }
@@ -227,6 +226,24 @@ std::string protocols_with_ip() {
     return session::names_of("ofi", list);
 }
 
+// The domains of a provider, for messages.
+std::string domains_of(const Provider& p) {
+    std::string names;
+    fi_info* list = nullptr;
+    if (fi_getinfo(kApi, nullptr, nullptr, 0, make_hints(p).get(), &list) != 0) {
+        return "no device";
+    }
+    const Info owner(list);
+    for (const fi_info* i = list; i != nullptr; i = i->next) {
+        const char* name = i->domain_attr->name;
+        if (i->fabric_attr->prov_name == p.fabric && name != nullptr &&
+            (", " + names + ",").find(fmt::format(", {},", name)) == std::string::npos) {
+            names += (names.empty() ? "" : ", ") + std::string(name);
+        }
+    }
+    return names.empty() ? "no device" : names;
+}
+
 Result<Choice> choose_one(const Provider& p, const plugin::OpenSpec& spec, int& rc) {
     Choice c;
     c.provider = &p;
@@ -254,26 +271,49 @@ Result<Choice> choose_one(const Provider& p, const plugin::OpenSpec& spec, int& 
     } else if (const AddressFormat format = spec.info.address_format;
                format == AddressFormat::ipv4 || format == AddressFormat::ipv6) {
         return Error{
-            Status::protonosupport,
+            Status::opnotsupported,
             fmt::format("ofi+{} has no IP addresses, and na_init_info.addr_format asks for "
                         "IPv{}: leave it unspecified, or take one that has: {}",
                         spec.protocol, format == AddressFormat::ipv4 ? 4 : 6, protocols_with_ip())};
     } else if (p.naming == Naming::text) {
-        c.name = spec.host;
-        if (!spec.host.empty() && !session::is_name(spec.host)) {
+        // "host:77" is the form of transports over the network: neither says anything in shared
+        // memory.
+        const bool placed = spec.host.find(':') != std::string::npos;
+        c.name = placed ? std::string() : spec.host;
+        if (placed) {
+            NA_LOG_INFO(cls, "ofi+{}: \"{}\" says nothing to shared memory, a name is made up",
+                        spec.protocol, spec.host);
+        }
+        if (!c.name.empty() && !session::is_name(c.name)) {
             return Error{
                 Status::invalid_arg,
                 fmt::format("ofi+{}://{}: a name has up to 64 letters, digits, '-', '_', '.'",
                             spec.protocol, spec.host)};
         }
         hints->addr_format = FI_ADDR_STR;
-    } else if (!spec.host.empty()) {
-        hints->domain_attr->name = strndup(spec.host.data(), spec.host.size());
+    } else {
+        auto from = parse_native_host(p, spec.host);
+        if (!from) {
+            return std::move(from).error();
+        }
+        c.from = std::move(*from);
+        if (!c.from.device.empty() && p.host == HostForm::ignored) {
+            NA_LOG_INFO(cls, "ofi+{}: provider {} chooses its device, \"{}\" says nothing to it",
+                        spec.protocol, p.fabric, spec.host);
+        }
+        if (c.from.port != 0 && p.host != HostForm::device_port) {
+            NA_LOG_INFO(cls, "ofi+{}: provider {} has no ports to choose, {} says nothing to it",
+                        spec.protocol, p.fabric, c.from.port);
+        }
     }
-    // Programs ask for device memory wherever they run; where there is none the core says so, and
-    // refuses it when it is registered.
-    const auto ask_for_all = [&] {
+    // Where the provider has no device memory the core refuses the class.
+    const auto ask_for_all = [&](const char* device) {
         c.info.reset();
+        std::free(hints->domain_attr->name);
+        hints->domain_attr->name = nullptr;
+        if (device != nullptr && (hints->domain_attr->name = strdup(device)) == nullptr) {
+            throw std::bad_alloc();
+        }
         if (spec.info.device_memory) {
             hints->caps |= FI_HMEM;
             hints->domain_attr->mr_mode |= FI_MR_HMEM;
@@ -293,14 +333,34 @@ Result<Choice> choose_one(const Provider& p, const plugin::OpenSpec& spec, int& 
         }
         set_key(*hints, *key);
     }
-    ask_for_all();
-    if (!spec.info.auth_key.empty() &&
-        (c.info == nullptr || c.info->domain_attr->auth_key_size == 0)) {
-        // Most providers have none; services set one for those that do.
-        NA_LOG_WARNING(cls, "ofi+{}: provider {} takes no such auth_key: it is ignored",
-                       spec.protocol, p.fabric);
-        set_key(*hints, {});
-        ask_for_all();
+    const std::vector<std::string> devices = domain_names(p, c.from);
+    const auto ask_for_each = [&] {
+        if (devices.empty()) {
+            ask_for_all(nullptr);
+        }
+        for (const std::string& device : devices) {
+            if (c.info == nullptr) {
+                ask_for_all(device.c_str());
+            }
+        }
+    };
+    ask_for_each();
+    if (!spec.info.auth_key.empty()) {
+        c.keyed = c.info != nullptr && c.info->domain_attr->auth_key_size != 0;
+        if (!c.keyed) {
+            set_key(*hints, {});
+            c.info.reset();
+            ask_for_each();
+        }
+        if (!c.keyed && c.info != nullptr) {
+            // The key is the cause. Without it everybody would be admitted.
+            return Error{
+                Status::opnotsupported,
+                fmt::format(
+                    "ofi+{}: provider {} takes no such auth_key, and would admit "
+                    "everybody: leave auth_key out, or use a fabric that has keys (ofi+cxi)",
+                    spec.protocol, p.fabric)};
+        }
     }
     if (c.info == nullptr) {
         int bare = 0;
@@ -308,9 +368,10 @@ Result<Choice> choose_one(const Provider& p, const plugin::OpenSpec& spec, int& 
             return Error{Status::nodev, {}};  // the next row may do
         }
         // The provider is there: what was asked for beyond is the cause.
-        return Error{Status::opnotsupported,
-                     fmt::format("ofi+{}: provider {} does not offer \"{}\" ({})", spec.protocol,
-                                 p.fabric, spec.host, fi_strerror(-rc))};
+        return Error{
+            Status::opnotsupported,
+            fmt::format("ofi+{}: provider {} does not offer \"{}\" ({}); it has {}", spec.protocol,
+                        p.fabric, spec.host, fi_strerror(-rc), domains_of(p))};
     }
     return c;
 }

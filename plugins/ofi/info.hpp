@@ -20,9 +20,12 @@ struct Choice {
     Info info;
     util::IpChoice ip;  // Naming::ip
     std::string name;   // Naming::text
+    NativeHost from;    // Naming::native
     bool delivery_complete = false;
     bool ordered = false;
     bool device_memory = false;
+    bool keyed = false;          // the provider has taken InitInfo::auth_key
+    bool traffic_class = false;  // and InitInfo::traffic_class
 };
 
 // The first provider of the protocol that has what is needed. Errors name what was asked for and

@@ -138,6 +138,11 @@ void Registrar::open(fid_domain* domain, const fi_info& info) noexcept {
 
 namespace {
 
+// The answer to a kind of memory that libfabric was not built for, or has no device of.
+bool is_unknown(int rc) noexcept {
+    return rc == -FI_ENOSYS || rc == -FI_EOPNOTSUPP;
+}
+
 // Some providers say that they take device memory whatever libfabric was built with.
 std::string_view of_what(MemoryKind kind) noexcept {
     switch (kind) {
@@ -194,8 +199,8 @@ Result<FabricMr> Registrar::register_one(void* memory, std::size_t bytes, std::u
         }
     }
     if (rc != 0) {
-        const bool unknown = rc == -FI_ENOSYS || rc == -FI_EOPNOTSUPP;
-        return failure(rc, fmt::format("register {} bytes{}", bytes, unknown ? of_what(kind) : ""));
+        return failure(
+            rc, fmt::format("register {} bytes{}", bytes, is_unknown(rc) ? of_what(kind) : ""));
     }
     FabricMr owner(mr);
     if ((mode_ & FI_MR_ENDPOINT) != 0 && endpoint != nullptr) {
@@ -225,6 +230,27 @@ Result<Region::RawKey> Registrar::raw_key(fid_mr& mr) const {
     }
     key.bytes.resize(size);
     return key;
+}
+
+bool Registrar::knows_a_device() const noexcept {
+    alignas(4096) static std::byte page[4096];
+    for (const fi_hmem_iface kind : {FI_HMEM_CUDA, FI_HMEM_ROCR, FI_HMEM_ZE}) {
+        iovec vector{page, sizeof page};
+        fi_mr_attr attr{};
+        attr.mr_iov = &vector;
+        attr.iov_count = 1;
+        attr.access = FI_READ | FI_WRITE;
+        attr.iface = kind;
+        fid_mr* mr = nullptr;
+        const int rc = fi_mr_regattr(domain_, &attr, 0, &mr);
+        if (rc == 0) {
+            fi_close(&mr->fid);
+        }
+        if (!is_unknown(rc)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 Result<FabricMr> Registrar::local(void* memory, std::size_t bytes, fid_ep& endpoint) const {

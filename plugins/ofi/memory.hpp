@@ -96,6 +96,9 @@ class Registrar {
     // For the plugin's own buffers, those of one endpoint: null where the provider needs no
     // registration of local memory.
     Result<FabricMr> local(void* memory, std::size_t bytes, fid_ep& endpoint) const;
+    // Whether libfabric can register memory of any device. Some providers say so (FI_HMEM) whatever
+    // libfabric was built with: a page of the host's is offered as each kind to find out.
+    bool knows_a_device() const noexcept;
     bool local_needed() const noexcept { return (mode_ & FI_MR_LOCAL) != 0; }
 
  private:

@@ -42,6 +42,8 @@ Domain::Domain(const plugin::OpenSpec& spec, util::IpChoice ip)
     local_.caps.wire = "all";
     local_.caps.op_scratch = sizeof(Transfer);
     local_.caps.max_segments = kMaxSegments;
+    // Whatever UCX moves them over, contexts are found at TCP ports of ours.
+    local_.caps.takes_ip_subnet = local_.caps.takes_ip_format = true;
     local_.caps.costly_messages = through_kernel(spec.protocol);
 }
 
@@ -81,19 +83,22 @@ Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spe
         if (spec.info.device_memory) {
             domain->local_.caps.device_memory =
                 settings->native && settings->minds_devices && domain->registrar_->knows_a_device();
-            if (settings->native && !settings->minds_devices) {
-                NA_LOG_WARNING(cls,
-                               "{}: UCX {} takes memory of devices (request_mem_device) for the "
-                               "host's here: set UCX_PROTO_ENABLE=y (the default from 1.16 on; "
-                               "before, a get whose peer dies ends the process with it)",
-                               domain->local_.name, version_text());
-            }
             if (!settings->native) {
-                NA_LOG_WARNING(
-                    cls,
-                    "{}: device memory (request_mem_device) is moved by UCX itself only, "
-                    "which trusts peers: set {}=native for it",
-                    domain->local_.name, config::kUcxRma.name);
+                return Error{
+                    Status::opnotsupported,
+                    fmt::format("{}: device memory (request_mem_device) is moved by UCX itself "
+                                "only, which trusts peers: set {}=native for it, or leave "
+                                "request_mem_device false",
+                                domain->local_.name, config::kUcxRma.name)};
+            }
+            if (!settings->minds_devices) {
+                return Error{
+                    Status::opnotsupported,
+                    fmt::format("{}: UCX {} takes memory of devices (request_mem_device) for the "
+                                "host's here: set UCX_PROTO_ENABLE=y (the default from 1.16 on; "
+                                "before, a get whose peer dies ends the process with it), or leave "
+                                "request_mem_device false",
+                                domain->local_.name, version_text())};
             }
         }
         if (Error error = domain->listen(); !ok(error.status)) {

@@ -212,16 +212,6 @@ Result<Settings> settle(const plugin::OpenSpec& spec) {
                                      spec.protocol, version_text())};
         }
     }
-    if (!spec.info.auth_key.empty()) {
-        NA_LOG_WARNING(cls, "ucx+{}: UCX has no authorization keys: auth_key is ignored",
-                       spec.protocol);
-    }
-    if (spec.info.traffic_class != TrafficClass::unspec) {
-        NA_LOG_WARNING(cls,
-                       "ucx+{}: traffic classes are set by UCX_IB_TRAFFIC_CLASS and UCX_IB_SL: the "
-                       "one asked for is ignored",
-                       spec.protocol);
-    }
     return s;
 }
 

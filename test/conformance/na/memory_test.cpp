@@ -78,23 +78,6 @@ TEST_CASE("memory types that are not there are refused", "[memory]") {
     NA_Mem_handle_free(e.cls(), handle);
 }
 
-// Programs ask for it wherever they run, whether or not they come to use it.
-TEST_CASE("a class that is asked for device memory opens, and refuses it where there is none",
-          "[memory]") {
-    const Quiet quiet;
-    Endpoint::Settings settings;
-    settings.init.request_mem_device = true;
-    Endpoint e(settings);
-    std::vector<std::byte> memory(100);
-    na_mem_handle_t* handle = nullptr;
-    REQUIRE(NA_Mem_handle_create(e.cls(), memory.data(), memory.size(), NA_MEM_READWRITE,
-                                 &handle) == NA_SUCCESS);
-    const na_return_t device = NA_Mem_register(e.cls(), handle, NA_MEM_TYPE_CUDA, 0);
-    CHECK((device == NA_OPNOTSUPPORTED || device == NA_SUCCESS));
-    CHECK(NA_Mem_register(e.cls(), handle, NA_MEM_TYPE_HOST, 0) == NA_SUCCESS);
-    NA_Mem_handle_free(e.cls(), handle);
-}
-
 TEST_CASE("permissions hold on both sides", "[memory][rma]") {
     Pair p;
     std::vector<std::byte> here(64);

@@ -268,7 +268,7 @@ TEST_CASE("a provider without IP addresses is refused where addr_format asks for
             tell_refusal(link, "ofi+shm", v6 ? NA_ADDR_IPV6 : NA_ADDR_IPV4);
         });
         REQUIRE(is.failure.empty());
-        CHECK(is.texts[0] == std::to_string(static_cast<int>(na::Status::protonosupport)));
+        CHECK(is.texts[0] == std::to_string(static_cast<int>(na::Status::opnotsupported)));
         for (std::size_t i = 1; i < is.texts.size(); ++i) {
             CHECK(says(is.texts[i], v6 ? "asks for IPv6" : "asks for IPv4"));
             CHECK(says(is.texts[i], "addr_format"));
