@@ -132,6 +132,27 @@ Table& table() {
     return t;
 }
 
+// For what Mercury has had and recommends no more, or dropped: what takes its place.
+std::string_view instead_of(std::string_view class_name, std::string_view protocol) {
+    struct Row {
+        std::string_view name;
+        std::string_view instead;
+    };
+    constexpr Row kDeprecated[] = {
+        {"mpi", "\"mpi\" is deprecated: use ofi or ucx over the network that MPI uses; "},
+        {"bmi", "\"bmi\" is deprecated: use ofi+tcp; "},
+        {"cci", "\"cci\" is deprecated: use ofi+tcp or ofi+verbs; "},
+        {"psm", "\"psm\" is deprecated: use ofi+opx or ofi+verbs; "},
+        {"psm2", "\"psm2\" is deprecated: use ofi+opx; "},
+    };
+    for (const Row& row : kDeprecated) {
+        if (row.name == (class_name.empty() ? protocol : class_name)) {
+            return row.instead;
+        }
+    }
+    return "";
+}
+
 std::string what_there_is(const Table& t) {
     std::string text;
     for (const Loaded& l : t.plugins) {
@@ -159,8 +180,9 @@ Result<plugin::Plugin*> find_plugin(std::string_view class_name, std::string_vie
     if (found == nullptr || !found->accepts(protocol)) {
         t.load_all();  // the message lists everything that can be opened
         return Error{Status::protonosupport,
-                     fmt::format("no plugin for \"{}{}{}\"; available here: {}", class_name,
-                                 class_name.empty() ? "" : "+", protocol, what_there_is(t))};
+                     fmt::format("no plugin for \"{}{}{}\"; {}available here: {}", class_name,
+                                 class_name.empty() ? "" : "+", protocol,
+                                 instead_of(class_name, protocol), what_there_is(t))};
     }
     return found;
 }

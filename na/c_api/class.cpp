@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "na/c_api/handles.hpp"
@@ -18,10 +19,10 @@ namespace na::c_api {
 
 namespace {
 
-// Of structures that begin alike.
 constexpr unsigned kProgressModes = NA_NO_BLOCK | NA_NO_RETRY;
 constexpr unsigned kThreadModes = NA_THREAD_MODE_SINGLE;
 
+// Of structures that begin alike.
 template <typename Info>
 Result<InitInfo> common(const Info& info) {
     if ((info.progress_mode & ~kProgressModes) != 0) {
@@ -164,6 +165,7 @@ na_return_t NA_Get_protocol_info(const char* info_string,
         const PluginList list = list_plugins();
         na_protocol_info* rows = nullptr;
         bool class_known = uri.class_name.empty();
+        std::string why_not;
         for (const PluginInfo& p : list.plugins) {
             const bool by_class = uri.class_name.empty()
                                       ? p.class_name == uri.protocol && !uri.has_host
@@ -174,14 +176,28 @@ na_return_t NA_Get_protocol_info(const char* info_string,
                 continue;
             }
             const auto protocols = p.plugin->protocols();
-            const bool alias = !all && by_class && p.plugin->accepts(uri.protocol);
-            const bool exact = std::any_of(
-                protocols.begin(), protocols.end(),
-                [&](const plugin::ProtocolInfo& i) { return i.protocol == uri.protocol; });
-            for (const plugin::ProtocolInfo& i : protocols) {
-                if (!all && !(exact ? i.protocol == uri.protocol : alias)) {
-                    continue;
+            const auto named = [&](std::string_view name) {
+                std::vector<plugin::ProtocolInfo> some;
+                std::copy_if(protocols.begin(), protocols.end(), std::back_inserter(some),
+                             [&](const plugin::ProtocolInfo& i) { return i.protocol == name; });
+                return some;
+            };
+            std::vector<plugin::ProtocolInfo> listed = all ? protocols : named(uri.protocol);
+            if (!all && listed.empty() && by_class && p.plugin->accepts(uri.protocol)) {
+                // A name that is known and not listed: an alias, or a protocol that is not here.
+                // It is here if it opens.
+                const auto cls = Class::open(fmt::format("{}+{}", p.class_name, uri.protocol),
+                                             false, InitInfo{});
+                if (cls) {
+                    listed = named((*cls)->caps().protocol);
+                    if (listed.empty()) {
+                        listed.push_back({.protocol = uri.protocol, .device = {}});
+                    }
+                } else {
+                    why_not = cls.error().message;
                 }
+            }
+            for (const plugin::ProtocolInfo& i : listed) {
                 na_protocol_info* row = make_row(p.class_name, i);
                 if (row == nullptr) {
                     NA_Free_protocol_info(rows);
@@ -193,7 +209,8 @@ na_return_t NA_Get_protocol_info(const char* info_string,
             }
         }
         if (rows == nullptr && info_string != nullptr && class_known) {
-            NA_LOG_ERROR(cls, "no plugin offers \"{}\"", info_string);
+            NA_LOG_ERROR(cls, "no plugin offers \"{}\"{}{}", info_string,
+                         why_not.empty() ? "" : ": ", why_not);
             return NA_PROTONOSUPPORT;
         }
         *na_protocol_info_p = rows;

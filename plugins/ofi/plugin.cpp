@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <rdma/fabric.h>
 
+#include "na/util/log.hpp"
 #include "plugins/ofi/domain.hpp"
 #include "plugins/ofi/info.hpp"
 #include "plugins/ofi/providers.hpp"
@@ -21,7 +22,16 @@ class Plugin final : public plugin::Plugin {
     Result<std::unique_ptr<plugin::Domain>> open(const plugin::OpenSpec& spec) override {
         plugin::OpenSpec usual = spec;
         usual.protocol = usual_name(spec.protocol);
-        return Domain::open(usual);
+        auto domain = Domain::open(usual);
+        if (usual.protocol != "psm2") {
+            return domain;
+        }
+        constexpr std::string_view kInstead = "psm2 is deprecated, use ofi+opx";
+        if (!domain) {
+            return Error{domain.status(), fmt::format("{}; {}", domain.error().message, kInstead)};
+        }
+        NA_LOG_WARNING(cls, "{}", kInstead);
+        return domain;
     }
     std::string library() const override {
         const std::uint32_t v = fi_version();

@@ -48,7 +48,8 @@ int list_protocols(const Options& options, std::vector<info::Protocol>& protocol
 }
 
 int run(const Options& options) {
-    if (!options.silent) {
+    // JSON has no comments: whoever asks for it parses it.
+    if (!options.silent && options.format != info::Format::json) {
         if (options.protocol_given) {
             fmt::print("# Retrieving protocol info for \"{}\"...\n", options.protocol);
         } else {
@@ -97,9 +98,11 @@ int main(int argc, char** argv) {
         app.add_flag("-j,--json", json, "output in JSON format");
         app.add_option("--format", options.format, "output format: plain, csv, json")
             ->transform(CLI::CheckedTransformer(
-                std::map<std::string, info::Format>{{"plain", info::Format::plain},
-                                                    {"csv", info::Format::csv},
-                                                    {"json", info::Format::json}}));
+                            std::map<std::string, info::Format>{{"plain", info::Format::plain},
+                                                                {"csv", info::Format::csv},
+                                                                {"json", info::Format::json}})
+                            .description({}))
+            ->type_name("NAME");
         app.add_flag("-s,--silent", options.silent, "only the list, for programs that read it");
         app.add_flag("-v,--details,--verbose", options.details,
                      "also: capabilities and limits, plugins and why some cannot be used, "

@@ -234,7 +234,8 @@ void add_output(CLI::App& app, Options& o) {
     static const std::map<std::string, Format> formats = {
         {"text", Format::text}, {"csv", Format::csv}, {"json", Format::json}};
     app.add_option("--format", o.format, "text, csv or json")
-        ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case));
+        ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case).description({}))
+        ->type_name("NAME");
     app.add_option("-o,--output", o.output, "file for the results instead of the standard output");
     app.add_flag("-M,--millionbps,--mbps", o.megabytes,
                  "bandwidth in 10^6 B/s instead of 2^20 B/s");

@@ -242,6 +242,35 @@ TEST_CASE("a name is an address", "[open]") {
     CHECK(NA_Finalize(cls) == NA_SUCCESS);
 }
 
+TEST_CASE("what Mercury recommends no more is named, with what to use instead", "[open]") {
+    const Quiet quiet;
+    const std::pair<const char*, const char*> names[] = {{"mpi+dynamic", "ofi or ucx"},
+                                                         {"bmi+tcp", "ofi+tcp"},
+                                                         {"cci+tcp", "ofi+tcp"},
+                                                         {"psm2", "ofi+opx"}};
+    for (const auto& [name, instead] : names) {
+        INFO(name);
+        CHECK(NA_Initialize(name, true) == nullptr);
+        const std::string why = NA_Get_last_error();
+        CHECK(why.find("deprecated") != std::string::npos);
+        CHECK(why.find(instead) != std::string::npos);
+    }
+}
+
+TEST_CASE("a protocol is listed if it opens", "[open]") {
+    const Quiet quiet;
+    for (const char* name : {"ofi+verbs", "ofi+cxi", "ofi+opx", "ofi+tcp", "ofi+tcp_rxm", "ofi+sm",
+                             "ucx+rc", "ucx+tcp", "na+sm"}) {
+        INFO(name);
+        na_protocol_info* list = nullptr;
+        const bool listed = NA_Get_protocol_info(name, &list) == NA_SUCCESS && list != nullptr;
+        NA_Free_protocol_info(list);
+        na_class_t* cls = NA_Initialize(name, false);
+        CHECK(listed == (cls != nullptr));
+        CHECK(NA_Finalize(cls) == NA_SUCCESS);
+    }
+}
+
 TEST_CASE("protocols can be listed", "[open]") {
     const auto count = [](const char* info) {
         na_protocol_info* list = nullptr;

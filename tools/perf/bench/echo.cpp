@@ -45,7 +45,8 @@ int run_echo(const char* library, int argc, char** argv, const EchoServe& serve,
     static const std::map<std::string, Format> formats = {
         {"text", Format::text}, {"csv", Format::csv}, {"json", Format::json}};
     app.add_option("--format", o.format, "text, csv or json")
-        ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case));
+        ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case).description({}))
+        ->type_name("NAME");
     CLI11_PARSE(app, argc, argv);
     try {
         check_cpus(o.cpus);

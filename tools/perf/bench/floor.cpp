@@ -282,7 +282,8 @@ FloorOptions parse_floor(int argc, char** argv) {
     static const std::map<std::string, Format> formats = {
         {"text", Format::text}, {"csv", Format::csv}, {"json", Format::json}};
     app.add_option("--format", o.format, "text, csv or json")
-        ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case));
+        ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case).description({}))
+        ->type_name("NAME");
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
