@@ -101,7 +101,21 @@ Result<std::unique_ptr<Context>> Context::open(Class& cls, std::uint8_t id, Requ
             return Error{s, "no receive for requests could be posted"};
         }
     }
+    if (!cls.listening()) {
+        context->refuse();
+    }
     return context;
+}
+
+// A peer that calls a class which does not listen would wait for ever: a few receives take such
+// requests, each of which is answered with opnotsupported (Port::overloaded()).
+void Context::refuse() noexcept {
+    accepting_.store(true, std::memory_order_seq_cst);
+    for (Port* port : {net_.get(), sm_.get()}) {
+        if (port != nullptr) {
+            (void)post_requests(*port);
+        }
+    }
 }
 
 Status Context::accept() noexcept {
@@ -174,7 +188,9 @@ bool Context::post_requests(Port& port) noexcept {
         }
         Handle* handle = nullptr;
         try {
-            handle = handles_->take(port);
+            // A program that does not listen is not shown handles that serve nobody.
+            handle = handles_->take(
+                port, cls_.listening() ? HandlePool::Hook::call : HandlePool::Hook::skip);
         } catch (const std::bad_alloc&) {
             NA_LOG_ERROR(rpc, "out of memory: no further requests are received at a time");
         }

@@ -232,6 +232,7 @@ class Context {
     }
     na::Status open_waiter();
     bool post_requests(Port& port) noexcept;
+    void refuse() noexcept;
     void request_taken(Port& port) noexcept {  // inside handlers
         if (port.request_taken() <= kPostLow) [[unlikely]] {
             post_more(port);

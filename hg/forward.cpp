@@ -223,7 +223,7 @@ Status Handle::post_forward(std::size_t size) noexcept {
 }
 
 Status Handle::forward(std::size_t payload, const Callback& callback, Block* beyond,
-                       std::size_t beyond_size, bool more) noexcept {
+                       std::size_t beyond_size, bool more, bool timed) noexcept {
     Port& port = *port_;
     const Class& cls = *info_.cls;
     const bool one_way = one_way_ = registration_->one_way();
@@ -238,6 +238,7 @@ Status Handle::forward(std::size_t payload, const Callback& callback, Block* bey
     }
     std::uint8_t flags = one_way ? wire::kOneWay : 0;
     flags |= more ? wire::kMoreData : 0;
+    flags |= timed ? wire::kTimed : 0;
     flags |= cls.checksum_flags();
     if (beyond != nullptr && !looped) [[unlikely]] {
         const Status s = write_overflow(input_space(), payload, *beyond, beyond_size, payload);
@@ -250,7 +251,7 @@ Status Handle::forward(std::size_t payload, const Callback& callback, Block* bey
     ref();
     Status s;
     if (looped) [[unlikely]] {
-        s = Loopback::forward(*this, payload, beyond, beyond_size);
+        s = Loopback::forward(*this, payload, beyond, beyond_size, flags);
     } else {
         input_block_ = beyond;
         const Port::Ticket ticket = [&port] {
@@ -348,6 +349,10 @@ void Handle::on_request_sent(na::Operation& op, const na::Outcome& o) noexcept {
     Handle& h = of(op);
     if (ok(o.status)) [[likely]] {
         h.count_sent_request();
+        if (h.cancel_asked_.load(std::memory_order_relaxed) && !h.kit_->recv->idle()) [[unlikely]] {
+            h.defer(&Handle::cancel_receive);  // cancel() has left the receive to this
+            return;
+        }
     } else {
         h.note(o.status);
         // (An answer that is here already was somebody's.)
@@ -366,7 +371,9 @@ void Handle::on_request_sent(na::Operation& op, const na::Outcome& o) noexcept {
 
 void Handle::cancel_receive(Completion& c) {
     Handle& h = of(c);
-    h.port_->na().cancel(*h.kit_->recv);
+    if (!h.replace_receive()) {
+        h.port_->na().cancel(*h.kit_->recv);
+    }
     h.forward_part_ended();
 }
 

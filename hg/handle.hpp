@@ -27,6 +27,7 @@
 
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -171,9 +172,9 @@ class Handle : private Completion {
     // handle's from here on, on success only. On success the callback runs once. On failure it does
     // not, and the handle is idle.
     // `more`: what belongs to it beyond that is fetched by the target's program; opnotsupported to
-    // oneself.
+    // oneself. `timed`: the target notes when it comes, see came().
     na::Status forward(std::size_t payload, const Callback& callback, Block* beyond = nullptr,
-                       std::size_t beyond_size = 0, bool more = false) noexcept;
+                       std::size_t beyond_size = 0, bool more = false, bool timed = false) noexcept;
 
     // Of a callback that waits for trigger: what forward() was given; null: it is something else.
     static const Callback* forwarded(const Completion& c) noexcept {
@@ -263,6 +264,11 @@ class Handle : private Completion {
                                   : 0;
     }
     void release_input() noexcept;
+    // When the transport gave the request to this process, where its origin has asked for that;
+    // else now.
+    std::chrono::steady_clock::time_point came() const noexcept {
+        return (call_.flags & wire::kTimed) != 0 ? came_ : std::chrono::steady_clock::now();
+    }
     // The program has fetched what the message announced, or failed to. Once per Class::MoreData's
     // acquire; any thread, outside of handlers.
     void more_done(na::Status status) noexcept;
@@ -566,6 +572,9 @@ class Handle : private Completion {
 
     // --- cancel
     // --------------------------------------------------------------------------------------------------
+    bool replace_receive() noexcept;
+    void stand_in_for(Handle& canceled) noexcept;
+    void step_back(Handle& canceled) noexcept;
     static void leave_straggler(Completion& c);
     bool post_straggler(Handle& canceled) noexcept;
     static void on_straggler(na::Operation& op, const na::Outcome& o) noexcept;
@@ -612,6 +621,7 @@ class Handle : private Completion {
     std::atomic<na::Status> status_{na::Status::success};  // the first failure
     std::uint32_t tag_ = 0;
     std::uint32_t cookie_ = 0;
+    std::chrono::steady_clock::time_point came_{};  // target, with wire::kTimed
     Callback callback_;
 
     Payload input_;

@@ -24,7 +24,7 @@ bool Loopback::wanted(const Handle& origin) noexcept {
 }
 
 Status Loopback::forward(Handle& origin, std::size_t payload, Block* beyond,
-                         std::size_t beyond_size) noexcept {
+                         std::size_t beyond_size, std::uint8_t flags) noexcept {
     Context& context = *origin.info_.context;
     if (!context.cls().options().overflow && beyond != nullptr) {
         return Status::overflow;
@@ -51,6 +51,10 @@ Status Loopback::forward(Handle& origin, std::size_t payload, Block* beyond,
     t.source_.set(context.cls().net().self(),
                   context.cls().sm() == nullptr ? na::AddressRef{} : context.cls().sm()->self());
     t.source_.set_context(context.id());
+    if ((flags & wire::kTimed) != 0) [[unlikely]] {
+        t.call_.flags = wire::kTimed;
+        t.came_ = std::chrono::steady_clock::now();
+    }
     const std::size_t at = t.port_->input_at();
     std::memcpy(t.kit_->input + at, origin.kit_->input + at, payload);
     Handle::take_payload(t.input_, t.call_.input, t.kit_->input + at, payload);

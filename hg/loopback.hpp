@@ -20,7 +20,7 @@ class Loopback {
     static bool wanted(const Handle& origin) noexcept;
     // For Handle::forward(), send_response() and cancel(), which have prepared the handle.
     static na::Status forward(Handle& origin, std::size_t payload, Block* beyond,
-                              std::size_t beyond_size) noexcept;
+                              std::size_t beyond_size, std::uint8_t flags) noexcept;
     static na::Status respond(Handle& target, na::Status code, std::size_t payload, Block* beyond,
                               std::size_t beyond_size) noexcept;
     static void cancel(Handle& origin) noexcept;

@@ -25,6 +25,9 @@ constexpr std::int32_t kLooks = 16;  // in the time of as many answers as the li
 
 // Inside handlers of this transport.
 bool Port::makes_room() noexcept {
+    if (limit_ < 0) {
+        return false;
+    }
     const std::uint64_t answers = counters.responses_sent.get();
     if (answers < next_look_) {
         return false;
@@ -66,6 +69,16 @@ void Handle::peer_waited_for(std::uint64_t landing) noexcept {
 void Handle::refuse_overload() noexcept {
     na::Counter& refused = port_->counters.requests_refused;
     refused.add();
+    if (!info_.cls->listening()) {
+        if (worth_a_line(refused.get())) {
+            NA_LOG_WARNING(rpc,
+                           "RPC {}: a request from {}, which is refused: this class does not "
+                           "listen; {} requests refused so far",
+                           name(), peer_->uri(), refused.get());
+        }
+        reject_later(Status::opnotsupported);
+        return;
+    }
     port_->shares.exhausted();
     if (std::has_single_bit(refused.get())) {
         NA_LOG_WARNING(rpc,

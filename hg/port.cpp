@@ -18,6 +18,8 @@ constexpr std::size_t kKitsPerSlab = 8;
 // Receives beyond the limit of requests, so that further ones can be told. If their answers do not
 // leave, what comes then waits with the transport.
 constexpr std::int32_t kForRefusals = 16;
+// Receives of a class that does not listen, which refuses each request.
+constexpr std::int32_t kToRefuse = 2;
 
 // Buffers of a power of two, one behind the other, would all start in the same set of the cache:
 // one more line apart.
@@ -57,9 +59,13 @@ Port::Port(Context& context, bulk::Rail rail, std::unique_ptr<na::Context> na)
           static_cast<std::uint8_t>((rail == bulk::Rail::sm ? kCodecSm : 0) |
                                     (context.cls().options().bulk_eager ? kCodecBulkEager : 0))),
       na_(std::move(na)),
-      budget_(static_cast<std::int32_t>(context.cls().options().post_init)),
-      increment_(context.cls().options().post_incr),
-      limit_(static_cast<std::int32_t>(context.cls().options().request_limit)),
+      budget_(context.cls().listening()
+                  ? static_cast<std::int32_t>(context.cls().options().post_init)
+                  : kToRefuse),
+      increment_(context.cls().listening() ? context.cls().options().post_incr : -1),
+      limit_(context.cls().listening()
+                 ? static_cast<std::int32_t>(context.cls().options().request_limit)
+                 : -1),
       lock_(threaded_) {
     const na::Class& cls = na_->cls();
     for (const Lane lane : {Lane::unexpected, Lane::expected}) {

@@ -184,7 +184,7 @@ class Port {
     std::atomic<std::int32_t> released_{0};
     std::atomic<std::int32_t> budget_;
     const std::int32_t increment_;
-    const std::int32_t limit_;           // requests at a time
+    const std::int32_t limit_;           // requests at a time; -1: each is refused
     std::atomic<std::int32_t> kept_{0};  // handles that are answered, and were found by a look
     std::uint64_t next_look_ = 0;  // when there are so many answers; under the transport's lock
 

@@ -114,6 +114,7 @@ void Handle::take_over(Handle& other) noexcept {
     registration_ = last_ = std::exchange(other.registration_, nullptr);
     tag_ = other.tag_;
     cookie_ = other.cookie_;
+    came_ = other.came_;
     call_.flags = other.call_.flags;
     other.one_way_ = false;
     other.clear_call();
@@ -167,6 +168,9 @@ void Handle::take_unusual_request(std::span<std::byte> message) noexcept {
     wire::Received received = wire::decode(message, request);
     if (ok(received.status)) {
         one_way_ = (request.flags & wire::kOneWay) != 0;
+        if ((request.flags & wire::kTimed) != 0) {
+            came_ = std::chrono::steady_clock::now();
+        }
         if (received.payload.size() >= info_.cls->offset(Lane::unexpected)) {
             take_request(message, request);
             return;

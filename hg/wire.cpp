@@ -77,7 +77,8 @@ Received decode(std::span<const std::byte> message, Request& request) noexcept {
     if (get<std::uint8_t>(at + 1) != kVersion) [[unlikely]] {
         return {Status::protocol_error, "a request of another protocol version", {}};
     }
-    if ((request.flags & ~(kOverflow | kOneWay | kMoreData | kChecksums)) != 0) [[unlikely]] {
+    if ((request.flags & ~(kOverflow | kOneWay | kMoreData | kTimed | kChecksums)) != 0)
+        [[unlikely]] {
         return {Status::protocol_error, "unknown flags in a request", {}};
     }
     if ((request.flags & kLarge) == kLarge) [[unlikely]] {

@@ -26,6 +26,8 @@ inline constexpr std::uint8_t kHeaderChecksum = 1 << 2;   // the checksum covers
 inline constexpr std::uint8_t kPayloadChecksum = 1 << 3;  // and the payload
 inline constexpr std::uint8_t kMoreData = 1 << 4;         // the receiver's program fetches the rest
 
+inline constexpr std::uint8_t kTimed = 1 << 5;  // requests: the time of arrival is noted
+
 inline constexpr std::size_t kRequestSize = 24;
 inline constexpr std::size_t kResponseSize = 16;
 

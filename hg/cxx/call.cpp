@@ -233,7 +233,8 @@ bool CallState::start(Continuation& continuation) noexcept {
         }
     }
     if (ok(status)) {
-        const Status s = handle->forward(payload, callback, message.beyond, beyond_size);
+        const Status s = handle->forward(payload, callback, message.beyond, beyond_size, false,
+                                         options.deadline != Clock::time_point::max());
         if (!ok(s)) {
             message.give_back();
             status = s;  // otherwise it is the completion's, which may have been here
@@ -312,6 +313,8 @@ const char* cause_of(const CallState& call) noexcept {
     switch (call.status) {
         case Status::noentry:
             return "the target does not serve it: not registered there, or with other types";
+        case Status::opnotsupported:
+            return "the target does not listen: only servers are called";
         case Status::invalid_arg:
             return "the target knows it, but has no handler for it";
         case Status::hostunreach:

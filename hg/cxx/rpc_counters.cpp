@@ -25,6 +25,7 @@ RpcStats::Side RpcCounters::Side::read() const {
     side.latency.total = Latency::Time(total.load(std::memory_order_relaxed));
     side.latency.longest = Latency::Time(longest.load(std::memory_order_relaxed));
     side.failed = failed.load(std::memory_order_relaxed);
+    side.expired = expired.load(std::memory_order_relaxed);
     side.bytes_sent = bytes_sent.load(std::memory_order_relaxed);
     side.bytes_received = bytes_received.load(std::memory_order_relaxed);
     return side;

@@ -18,6 +18,7 @@ class RpcCounters {
  public:
     struct Side {
         std::atomic<std::uint64_t> failed{0};
+        std::atomic<std::uint64_t> expired{0};
         std::atomic<std::uint64_t> bytes_sent{0};
         std::atomic<std::uint64_t> bytes_received{0};
         std::atomic<std::int64_t> total{0};    // ns
@@ -30,6 +31,7 @@ class RpcCounters {
         void received(std::size_t bytes) noexcept {
             bytes_received.fetch_add(bytes, std::memory_order_relaxed);
         }
+        void expire() noexcept { expired.fetch_add(1, std::memory_order_relaxed); }
         void fail() noexcept { failed.fetch_add(1, std::memory_order_relaxed); }
         void end(Clock::time_point begun) noexcept;
         RpcStats::Side read() const;

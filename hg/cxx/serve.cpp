@@ -32,7 +32,8 @@ bool read_header(RequestState& request) noexcept {
             return false;
         }
         std::memcpy(&left, bytes.data() + 1, sizeof left);
-        request.deadline = Clock::now() + std::chrono::microseconds(left);
+        // The time in queues counts.
+        request.deadline = request.handle->came() + std::chrono::microseconds(left);
     }
     request.arguments = bytes.subspan(header);
     return true;
@@ -163,6 +164,9 @@ void EngineCore::start(RequestState& request, Served& served) noexcept {
     ref();
     if (request.deadline <= Clock::time_point::max() - Clock::duration(1) &&
         Clock::now() >= request.deadline) [[unlikely]] {
+        if (request.counters != nullptr) {
+            request.counters->requests.expire();
+        }
         request.respond_error(Status::timeout, "the deadline passed before the handler began");
         request.finish();
         return;

@@ -75,6 +75,7 @@ struct RpcStats {
     struct Side {
         std::uint64_t count = 0;           // that have ended, well or not
         std::uint64_t failed = 0;          // of them: by an error of the handler's, or any other
+        std::uint64_t expired = 0;         // requests of them that were too late to begin
         std::uint64_t bytes_sent = 0;      // encoded arguments (results); headers are not counted
         std::uint64_t bytes_received = 0;  // encoded results (arguments)
         // Calls: from being sent to the answer, or the end without one. Requests: from dispatch to

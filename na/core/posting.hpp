@@ -80,6 +80,17 @@ class Posting {
         return Status::success;
     }
 
+    // A receive of an expected message waits for it, and nothing has come yet.
+    bool waits(const Operation& op) const noexcept {
+        return op.state() == Operation::State::matching;
+    }
+    // Ends such a receive with `canceled`; its handler runs inside.
+    void cancel(Operation& op) noexcept {
+        assert(waits(op));
+        context_.counters_.canceled.add();
+        context_.match_.cancel(op);
+    }
+
     // Where simple(). Of an operation that fill_expected() has filled in, for another tag, and that
     // nobody has used for something else since.
     void fill_expected(Operation& op, const Message& m) noexcept {

@@ -45,8 +45,13 @@ class Pool final : public hg::Executor {
         {
             const std::lock_guard guard(mutex_);
             jobs_.push_back(job);
+            ++taken_;
         }
         signal_.notify_one();
+    }
+    unsigned taken() {
+        const std::lock_guard guard(mutex_);
+        return taken_;
     }
     bool has(std::thread::id id) const {
         for (const std::thread& t : threads_) {
@@ -75,6 +80,7 @@ class Pool final : public hg::Executor {
     std::mutex mutex_;
     std::condition_variable signal_;
     std::deque<hg::Job> jobs_;
+    unsigned taken_ = 0;
     bool stop_ = false;
     std::vector<std::thread> threads_;
 };
@@ -386,6 +392,54 @@ TEST_CASE("a request whose deadline has passed is not begun") {
     const unsigned before = served;
     CHECK(before <= 1);
     CHECK(pair.server.requests() == 0);
+}
+
+TEST_CASE("the time that a request waits for its handler counts") {
+    Pool pool(1);
+    hg::EngineOptions options;
+    options.progress = hg::Progress::executor;
+    options.executor = &pool;
+    options.stats = true;
+    Pair pair(options);
+    Door door;
+    std::atomic<unsigned> begun{0};
+    pair.server.serve(nothing, [&] {
+        ++begun;
+        door.pass();
+    });
+    std::atomic<unsigned> ended{0};
+    nothing(pair.peer).then([&](hg::Result<void>) { ++ended; });
+    REQUIRE(support::until([&] { return door.waiting() == 1; }));
+    const unsigned before = pool.taken();
+    constexpr unsigned kCalls = 5;
+    for (unsigned i = 0; i < kCalls; ++i) {
+        nothing(pair.peer, hg::within(20ms)).then([&](hg::Result<void> r) {
+            ended += r.status() == Status::timeout;
+        });
+    }
+    // They are there, and behind the one that does not end, for longer than they have.
+    REQUIRE(support::until([&] { return pool.taken() == before + kCalls; }));
+    std::this_thread::sleep_for(25ms);
+    door.open();
+    REQUIRE(support::until([&] {
+        return ended == kCalls + 1 && pair.server.stats().at(0).requests.count == kCalls + 1;
+    }));
+    CHECK(begun == 1);
+    CHECK(pair.server.stats().at(0).requests.expired == kCalls);
+}
+
+TEST_CASE("a call to an engine that does not listen is answered") {
+    // The server calls who has called it.
+    hg::Engine server = hg::Engine::server(support::options().protocol);
+    hg::Engine client = hg::Engine::client(support::options().protocol);
+    hg::Result<int> back;
+    server.serve(add, [&](hg::Request& request, int a, int b) -> hg::Task<int> {
+        back = co_await add(request.peer(), a, b).result();
+        co_return a + b;
+    });
+    CHECK(add(client.connect(server.uri()), 1, 2).get() == 3);
+    CHECK(back.status() == Status::opnotsupported);
+    CHECK(back.error().message.find("does not listen") != std::string::npos);
 }
 
 TEST_CASE("a stop token cancels a call, before, while and after it is sent") {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "conformance/hg/side.hpp"
+#include "hg/context.hpp"
 #include "hg/handle.hpp"
 #include "support/payload.hpp"
 #include "support/until.hpp"
@@ -241,4 +242,63 @@ TEST_CASE("a cancel on another thread while the call is being posted is not lost
         HG_Cancel(call.handle());
         REQUIRE(support::until([&] { return call.done(); }, [&] { pair.pump(); }));
     }
+}
+
+TEST_CASE("an answer that is on its way when its call is canceled leaves nothing behind") {
+    Pair pair;
+    auto& held = pair.b.held();
+    const auto& context = *reinterpret_cast<hg::Context*>(pair.a.context());
+    std::size_t handles = 0;
+    for (int i = 0; i < 60; ++i) {
+        Call call(pair.a, pair.to_b, pair.a.hold);
+        REQUIRE(call.forward(1) == HG_SUCCESS);
+        REQUIRE(support::until([&] { return !held.empty(); }, [&] { pair.pump(); }));
+        Blob out = blob(1, 10);
+        REQUIRE(HG_Respond(held[0], nullptr, nullptr, &out) == HG_SUCCESS);
+        HG_Destroy(held[0]);
+        held.clear();
+        for (int k = 0; k < 20; ++k) {
+            pair.b.pump();  // the answer leaves, and its origin has not looked
+        }
+        REQUIRE(HG_Cancel(call.handle()) == HG_SUCCESS);
+        const hg_return_t ret = pair.wait(call);
+        CHECK((ret == HG_CANCELED || ret == HG_SUCCESS));
+        Call again(pair.a, pair.to_b, pair.a.empty);
+        CHECK(pair.run(again) == HG_SUCCESS);
+        if (i == 9) {
+            handles = const_cast<hg::Context&>(context).handles();
+        }
+    }
+    CHECK(const_cast<hg::Context&>(context).handles() <= handles + 2);
+}
+
+TEST_CASE("a call to a class that does not listen is answered") {
+    Side::Settings mute;
+    mute.listen = false;
+    Side client(mute);
+    Side server;
+    Addr to_server(client, server.uri());
+    Call call(client, to_server, client.hold);
+    REQUIRE(call.forward(1) == HG_SUCCESS);
+    auto pump = [&] {
+        client.pump();
+        server.pump();
+    };
+    REQUIRE(support::until([&] { return !server.held().empty(); }, pump));
+    const struct hg_info* info = HG_Get_info(server.held()[0]);
+    REQUIRE(info != nullptr);
+    for (const std::size_t size : {std::size_t{10}, std::size_t{100'000}}) {
+        Call back(server, info->addr, server.echo);
+        Blob in = blob(1, size);
+        REQUIRE(back.forward(in) == HG_SUCCESS);
+        REQUIRE(support::until([&] { return back.done(); }, pump));
+        CHECK(back.ret() == HG_OPNOTSUPPORTED);
+    }
+    Blob out = blob(1, 10);
+    CHECK(HG_Respond(server.held()[0], nullptr, nullptr, &out) == HG_SUCCESS);
+    HG_Destroy(server.held()[0]);
+    server.held().clear();
+    REQUIRE(support::until([&] { return call.done(); }, pump));
+    CHECK(call.ret() == HG_SUCCESS);
+    CHECK(client.served == 0);
 }
