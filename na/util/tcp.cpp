@@ -8,6 +8,7 @@
 #include <memory>
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -82,6 +83,19 @@ std::vector<ListeningSocket> listening_sockets() {
         }
     }
     return list;
+}
+
+void close_on_exec(const IsOurs& ours) noexcept {
+    for_each_descriptor([&](int fd) {
+        const int flags = fcntl(fd, F_GETFD);
+        if (flags < 0 || (flags & FD_CLOEXEC) != 0) {
+            return;
+        }
+        const IpEndpoint own = name_of(fd, getsockname);
+        if (own.port != 0 && ours(own, name_of(fd, getpeername))) {
+            fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+        }
+    });
 }
 
 void keep_asking(int fd) noexcept {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "na/util/ip.hpp"
@@ -25,6 +26,13 @@ struct ListeningSocket {
     IpEndpoint at;
 };
 std::vector<ListeningSocket> listening_sockets();
+
+// Has the sockets of this process that are `ours` closed by exec(): a helper program that is
+// started would hold connections and ports of a library that does not do so itself. `ours` is asked
+// about IP sockets without the mark, with their own end and their peer's (port 0: none). Reads
+// /proc.
+using IsOurs = std::function<bool(const IpEndpoint& own, const IpEndpoint& peer)>;
+void close_on_exec(const IsOurs& ours) noexcept;
 
 // Room for what has come and was not taken up yet: of whoever listens here, for the connections
 // that are made to it from now on; and of our connections to a place. Where a library looks at the

@@ -214,6 +214,9 @@ std::size_t Context::poll() {
         rested_ = false;
         look_at_files();
     }
+    if (unmarked_) [[unlikely]] {
+        mark_sockets();
+    }
     std::size_t events = starving_ ? read_queue_starved() : read_queue();
     if (endpoint_->starved()) [[unlikely]] {
         endpoint_->repost();
@@ -253,6 +256,9 @@ std::size_t Context::read_queue_starved() noexcept {
 
 Context::Rest Context::rest() noexcept {
     rested_ = true;
+    if (unmarked_) {
+        wake_within(session::kLook);
+    }
     if (retiring() || mourning_) {
         wake_within(session::kLook);
     }

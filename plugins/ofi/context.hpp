@@ -61,6 +61,9 @@ class Context final : public session::Engine {
     }
     Op* finish(Request& r) noexcept;
 
+    // sockets.cpp
+    void mark_sockets() noexcept;
+
     // places.cpp
     ssize_t reach(Link& link) noexcept;
     ssize_t reach_segment(Link& link, const std::string& bytes);
@@ -134,6 +137,8 @@ class Context final : public session::Engine {
     util::Spell in_debt_{session::kLastWordsStep};
     std::int64_t next_look_at_ways_ = 0;
     bool said_blocked_ = false;
+    bool unmarked_ = false;  // sockets that exec() would hand on may be there
+    std::int64_t next_mark_ = 0;
     // Probe::process: given up while the provider reads its queue and no others are left.
     util::UniqueFd spares_[2];
     bool starving_ = false;  // no others are left

@@ -194,6 +194,18 @@ Error Domain::at_place(Error error, std::uint16_t port) const {
                     error.status == Status::permission ? util::why_refused(port) : "")};
 }
 
+namespace {
+
+// The socket that the provider listens at: a helper program that holds it keeps the port taken
+// after this process has gone.
+void keep_from_helpers(const util::IpEndpoint& here) noexcept {
+    util::close_on_exec([&](const util::IpEndpoint& own, const util::IpEndpoint&) {
+        return own.port == here.port && (own.address == here.address || own.address.is_any());
+    });
+}
+
+}  // namespace
+
 // The endpoint of the next context; answers what libfabric calls it.
 Result<Address> Domain::add_endpoint(std::string_view source) {
     auto endpoint = Endpoint::open(endpoint_spec(), source);
@@ -206,6 +218,9 @@ Result<Address> Domain::add_endpoint(std::string_view source) {
     }
     if (endpoints_.empty()) {
         registrar_.bind_to((*endpoint)->ep());
+    }
+    if (local_.naming == Naming::ip) {
+        keep_from_helpers(name->ip());
     }
     if (provider().peeks) {
         util::make_room_for_peers(name->ip());
@@ -325,6 +340,9 @@ Result<std::unique_ptr<plugin::Context>> Domain::open_context(std::uint8_t id, p
                 return at_place(std::move(fresh).error(), port);
             }
             endpoint = std::move(*fresh);
+            if (const auto name = endpoint->name(); name && local_.naming == Naming::ip) {
+                keep_from_helpers(name->ip());
+            }
         }
         fid_ep* const ep = endpoint->ep();
         context_closes(id);  // until there is one that says when it does

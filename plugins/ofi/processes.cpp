@@ -26,6 +26,7 @@ std::string segment_name(const Link& link) {
 // Probe::process: a descriptor of the peer's process, which tells its end.
 void Context::meets(session::Link& with) noexcept {
     Link& link = of(with);
+    unmarked_ = unmarked_ || (!link.self && link.address.naming() == session::Naming::ip);
     if (domain_.provider().probe != Probe::process || link.process) {
         return;
     }
