@@ -463,7 +463,7 @@ class Plugin {
 };
 
 // Changes whenever anything in this header does.
-inline constexpr std::uint32_t kAbi = 13;
+inline constexpr std::uint32_t kAbi = 14;
 inline constexpr std::uint64_t kMagic = 0x31696261'6e6e6963;
 
 // What a plugin exports: a built-in one to na/plugin_table.cpp, a loadable module as
