@@ -79,8 +79,8 @@ HG_PUBLIC uint8_t HG_Bulk_get_context_id(hg_bulk_t handle);
 /* The local pieces of memory that make up [offset, offset + size), in order: at most max_count
  * pointers and sizes (each array may be NULL), their number in *actual_count (may be NULL). Empty
  * segments give no piece. flags is what the caller is going to do with them; it is not checked.
- * size or max_count 0: HG_SUCCESS, none. HG_INVALID_ARG: past the end; remote memory, unless its
- * contents came with the descriptor. */
+ * size or max_count 0: HG_SUCCESS, and no output is written. HG_INVALID_ARG: past the end; remote
+ * memory, unless its contents came with the descriptor. */
 HG_PUBLIC hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size,
                                      uint8_t flags, uint32_t max_count, void** buf_ptrs,
                                      hg_size_t* buf_sizes, uint32_t* actual_count);

@@ -75,6 +75,15 @@ static void own_memory(void) {
     EXPECT(HG_Bulk_access(bulk, 100, 60, HG_BULK_READ_ONLY, 3, at, lengths, &n) == HG_SUCCESS);
     EXPECT(n == 1 && lengths[0] == 60 && at[0] == pieces_of(bulk, 1));
     EXPECT(HG_Bulk_access(bulk, 0, 0, HG_BULK_READ_ONLY, 3, NULL, NULL, NULL) == HG_SUCCESS);
+    /* Nothing to give: the outputs keep their values, which callers set beforehand. */
+    for (int none = 0; none < 2; ++none) {
+        void* kept = &n;
+        hg_size_t kept_size = 77;
+        uint32_t kept_count = 5;
+        EXPECT(HG_Bulk_access(bulk, 0, none == 0 ? 0 : 10, HG_BULK_READ_ONLY, none == 0 ? 1 : 0,
+                              &kept, &kept_size, &kept_count) == HG_SUCCESS);
+        EXPECT(kept == &n && kept_size == 77 && kept_count == 5);
+    }
     EXPECT(HG_Bulk_access(bulk, 0, 161, HG_BULK_READ_ONLY, 3, at, lengths, &n) == HG_INVALID_ARG);
     EXPECT(HG_Bulk_ref_incr(bulk) == HG_SUCCESS && HG_Bulk_free(bulk) == HG_SUCCESS);
     memset(pieces_of(bulk, 0), 1, 100); /* still there */
