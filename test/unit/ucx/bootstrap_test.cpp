@@ -70,6 +70,11 @@ std::string frame(std::uint32_t size, const std::string& address, std::uint32_t 
     return std::string(reinterpret_cast<const char*>(head), sizeof head) + address;
 }
 
+struct Porter final : Door::Porter {
+    Frame::Refusal refusal = Frame::Refusal::none;
+    Frame::Refusal admit() noexcept override { return refusal; }
+};
+
 }  // namespace
 
 TEST_CASE("a door tells its address to everybody", "[bootstrap]") {
@@ -79,7 +84,9 @@ TEST_CASE("a door tells its address to everybody", "[bootstrap]") {
     CHECK(number != 0);
     CHECK(listen_at(loopback(), number).status() == Status::addrinuse);
     const std::string address(500, 'x');
-    Door door(std::move(*port), {.all = address, .far = "far"});
+    Porter porter;
+    Door door(std::move(*port), porter);
+    door.tell({.all = address, .far = "far"});
     for (int i = 0; i < 3; ++i) {
         Dial dial(at(number));
         CHECK(support::until([&] { return dial.go_on() != Dial::State::waiting; },
@@ -119,11 +126,33 @@ TEST_CASE("a port that the system keeps is refused with the remedy", "[bootstrap
     CHECK(is == remedy);
 }
 
+TEST_CASE("a newcomer that is not admitted learns why", "[bootstrap]") {
+    auto port = listen_at(loopback(), 0);
+    REQUIRE(port);
+    const std::uint16_t number = port->port;
+    Porter porter;
+    Door door(std::move(*port), porter);
+    door.tell({.all = "here", .far = {}});
+    const auto call = [&] {
+        Dial dial(at(number));
+        CHECK(support::until([&] { return dial.go_on() != Dial::State::waiting; },
+                             [&] { door.ready(0); }));
+        return dial.state();
+    };
+    porter.refusal = Frame::Refusal::full;
+    CHECK(call() == Dial::State::full);
+    CHECK(door.refused() == 1);
+    porter.refusal = Frame::Refusal::none;
+    CHECK(call() == Dial::State::done);
+}
+
 TEST_CASE("strangers at the door are no burden", "[bootstrap]") {
     auto port = listen_at(loopback(), 0);
     REQUIRE(port);
     const std::string to = at(port->port);
-    Door door(std::move(*port), {.all = "here", .far = {}});
+    Porter porter;
+    Door door(std::move(*port), porter);
+    door.tell({.all = "here", .far = {}});
     const auto* address = reinterpret_cast<const sockaddr*>(to.data());
     const auto size = static_cast<socklen_t>(to.size());
     const std::string garbage = "GET / HTTP/1.1\r\n\r\n" + std::string(100000, '\xff');
@@ -254,7 +283,9 @@ TEST_CASE("an address may be as long as it may be", "[bootstrap]") {
     REQUIRE(port);
     const std::uint16_t number = port->port;
     const std::string address(Frame::kMaxAddress / 2, 'x');
-    Door door(std::move(*port), {.all = address, .far = address});
+    Porter porter;
+    Door door(std::move(*port), porter);
+    door.tell({.all = address, .far = address});
     for (int i = 0; i < 100; ++i) {
         Dial dial(at(number));
         CHECK(support::until([&] { return dial.go_on() != Dial::State::waiting; },
