@@ -146,7 +146,7 @@ std::string_view instead_of(std::string_view class_name, std::string_view protoc
         {"psm2", "\"psm2\" is deprecated: use ofi+opx; "},
     };
     for (const Row& row : kDeprecated) {
-        if (row.name == (class_name.empty() ? protocol : class_name)) {
+        if (row.name == class_name || row.name == protocol) {
             return row.instead;
         }
     }

@@ -28,7 +28,7 @@ class Plugin final : public plugin::Plugin {
         }
         constexpr std::string_view kInstead = "psm2 is deprecated, use ofi+opx";
         if (!domain) {
-            return Error{domain.status(), fmt::format("{}; {}", domain.error().message, kInstead)};
+            return Error{domain.status(), fmt::format("{}; {}", kInstead, domain.error().message)};
         }
         NA_LOG_WARNING(cls, "{}", kInstead);
         return domain;

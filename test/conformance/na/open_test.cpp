@@ -247,7 +247,7 @@ TEST_CASE("what Mercury recommends no more is named, with what to use instead", 
     const std::pair<const char*, const char*> names[] = {{"mpi+dynamic", "ofi or ucx"},
                                                          {"bmi+tcp", "ofi+tcp"},
                                                          {"cci+tcp", "ofi+tcp"},
-                                                         {"psm2", "ofi+opx"}};
+                                                         {"ofi+psm2", "ofi+opx"}};
     for (const auto& [name, instead] : names) {
         INFO(name);
         CHECK(NA_Initialize(name, true) == nullptr);
