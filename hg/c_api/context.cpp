@@ -53,6 +53,9 @@ hg_return_t HG_Context_destroy(hg_context_t* context) {
     } catch (const std::bad_alloc&) {
         core(context)->give_end_up();
         return HG_NOMEM;
+    } catch (...) {  // a callback's, which close() has run: the context stays
+        core(context)->give_end_up();
+        throw;
     }
     core(context)->finish_end();
     delete core(context);
