@@ -405,8 +405,8 @@ bool Context::run_work() noexcept {
 }
 
 bool Context::arm() noexcept {
-    return work_.empty() && !bulk_->runnable() && net_->na().arm() &&
-           (sm_ == nullptr || sm_->na().arm());
+    return work_.empty() && !bulk_->runnable() && !net_->shares.late() && net_->na().arm() &&
+           (sm_ == nullptr || (!sm_->shares.late() && sm_->na().arm()));
 }
 
 // One round of a thread among others.

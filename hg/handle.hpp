@@ -104,7 +104,13 @@ class Handle : private Completion {
     }
     // Each structure that the program got holds a reference. A release that no get belongs to must
     // not drop a reference of the program: has_got() tells beforehand.
-    void ref_got() noexcept { add_refs(kUserRef + kGot); }
+    // A program that never releases, and uses the handle again and again, gets as much as can be
+    // counted; what comes then holds no reference.
+    void ref_got() noexcept {
+        if ((refs_.load(std::memory_order_relaxed) & kGots) != kGots) [[likely]] {
+            add_refs(kUserRef + kGot);
+        }
+    }
     bool has_got() const noexcept { return (refs_.load(std::memory_order_relaxed) & kGots) != 0; }
     // Requires: has_got().
     void unref_got() noexcept {

@@ -24,7 +24,7 @@ std::int64_t now_ns() noexcept {
 Shares::Shares(Port& port, const Limits& limits, bool threaded)
     : port_(port),
       limits_(limits),
-      common_(limits.handles / 2),
+      common_(std::max<std::uint64_t>(limits.handles / 2, 1)),
       little_(std::max<std::uint64_t>(limits.handles / 64, 1)),
       lock_(threaded) {
     run = [](Completion& c) {
@@ -156,8 +156,10 @@ void Shares::look() noexcept {
     const std::int64_t now = now_ns();
     if (now < next_look_.load(std::memory_order_relaxed) ||
         looking_.exchange(true, std::memory_order_acquire)) {
+        late_.store(true, std::memory_order_release);
         return;
     }
+    late_.store(false, std::memory_order_release);
     next_look_.store(now + std::chrono::nanoseconds(kBetweenLooks).count(),
                      std::memory_order_relaxed);
     look_at_all(now);
@@ -165,6 +167,7 @@ void Shares::look() noexcept {
 }
 
 void Shares::look_at_all(std::int64_t now) noexcept {
+    bool full = false;  // as many peers are muted as can be: other verdicts go on
     for (;;) {
         na::AddressRef peer;
         std::uint64_t handles = 0;
@@ -175,6 +178,9 @@ void Shares::look_at_all(std::int64_t now) noexcept {
             exhausted_ = exhausted_ && handles_ != 0 && port_.overloaded();
             for (auto& [address, share] : shares_) {
                 verdict = judge(share, now);
+                if (verdict == Verdict::mute && full) {
+                    verdict = Verdict::none;
+                }
                 watching = watching || share.muted || share.ousted || over(share);
                 if (verdict == Verdict::none) {
                     continue;
@@ -200,7 +206,7 @@ void Shares::look_at_all(std::int64_t now) noexcept {
             na::AddressRef unmuted;
             const std::lock_guard guard(lock_);
             unmuted = std::move(shares_.find(peer.get())->second.muted);
-            return;  // as many are muted as can be: perhaps at the next look
+            full = true;
         }
     }
 }

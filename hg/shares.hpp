@@ -59,6 +59,9 @@ class Shares : public Completion {
     // Mutes, serves again, gives up.
     void look() noexcept;
 
+    // A look is due that came too early: the context must not sleep before it.
+    bool late() const noexcept { return late_.load(std::memory_order_acquire); }
+
     // Peers that were given up.
     std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
 
@@ -91,6 +94,7 @@ class Shares : public Completion {
     std::atomic<bool> watching_{false};
     std::atomic<bool> queued_{false};
     std::atomic<bool> looking_{false};  // a thread is in look()
+    std::atomic<bool> late_{false};     // a look was left out since the last one
     std::atomic<std::uint64_t> dropped_{0};
     std::atomic<std::int64_t> next_look_{0};
     na::util::OptionalLock lock_;  // guards what follows; taken last

@@ -65,6 +65,7 @@ template <bool kPlain>
         if constexpr (!kPlain) {
             if (wanted) {
                 (void)posting.withdraw(*kit.recv);  // the core matches wherever ports inject
+                filled_ = Filled::nothing;          // the handler of the receive is gone
             }
         }
     }

@@ -59,7 +59,10 @@ void add_folder(const std::string& folder, std::vector<std::string>& files) {
          it.increment(error)) {
         const std::string name = it->path().filename().string();
         if (name.starts_with(kModulePrefix) && name.ends_with(kModuleSuffix)) {
-            files.push_back(it->path().string());
+            std::string file = it->path().string();
+            if (std::find(files.begin(), files.end(), file) == files.end()) {
+                files.push_back(std::move(file));
+            }
         }
     }
     std::sort(files.begin() + static_cast<std::ptrdiff_t>(first), files.end());

@@ -161,6 +161,8 @@ void Engine::lost(Link& link, Status why) {
     link.due = 0;
     link.wants = false;
     link.doomed = false;
+    link.ousted = false;
+    link.fate = Status::hostunreach;
     link.parting = false;
     link.audited = false;
     if (link.peer != nullptr) {

@@ -32,9 +32,10 @@ const char* read(const char* name) noexcept {
 // The libraries beneath the plugins call getenv() themselves, and some variables name files that
 // they load (FI_PROVIDER_PATH, UCX_MODULE_DIR).
 constexpr std::string_view kLibraryPrefixes[] = {
-    "FI_",   "UCX_",  "UCS_", "UCT_", "RDMA_", "RDMAV_", "IBV_",   "MLX4_", "MLX5_",
-    "PSM2_", "PSM3_", "PSM_", "HFI_", "EFA_",  "CXI_",   "OPX_",   "GNI_",  "RXM_",
-    "OFI_",  "CUDA_", "HIP_", "ZE_",  "ROCR_", "HSA_",   "HWLOC_", "NUMA_", "NVIDIA_",
+    "FI_",   "UCX_",  "UCS_",   "UCT_",   "RDMA_",      "RDMAV_", "IBV_", "MLX4_",
+    "MLX5_", "PSM2_", "PSM3_",  "PSM_",   "HFI_",       "EFA_",   "CXI_", "OPX_",
+    "GNI_",  "RXM_",  "OFI_",   "VERBS_", "SYSFS_PATH", "CUDA_",  "HIP_", "ZE_",
+    "ROCR_", "HSA_",  "HWLOC_", "NUMA_",  "NVIDIA_",
 };
 
 std::optional<std::uint64_t> parse(const char* text) noexcept {

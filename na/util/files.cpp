@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostCounted = 64;
 // Numbers that are looked at from the limit downwards before descriptors are opened to find out.
-constexpr int kMostLooks = 2048;
+constexpr int kMostLooks = 512;
 
 // Duplicates a descriptor until no number is left. For a moment others find fewer than there are.
 std::size_t count_by_opening(std::size_t most) noexcept {
@@ -38,7 +38,6 @@ std::size_t count_by_opening(std::size_t most) noexcept {
 }  // namespace
 
 std::size_t free_descriptors(std::size_t most) noexcept {
-    most = std::min(most, kMostCounted);
     rlimit limit{};
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
         return most;
@@ -49,7 +48,9 @@ std::size_t free_descriptors(std::size_t most) noexcept {
     for (int fd = end - 1; fd >= last && count < most; --fd) {
         count += fcntl(fd, F_GETFD) == -1 && errno == EBADF ? 1 : 0;
     }
-    return count >= most || last == 0 ? count : count_by_opening(most);
+    return count >= most || last == 0
+               ? count
+               : std::max(count, count_by_opening(std::min(most, kMostCounted)));
 }
 
 }  // namespace na::util

@@ -91,6 +91,11 @@ void close_on_exec(const IsOurs& ours) noexcept {
         if (flags < 0 || (flags & FD_CLOEXEC) != 0) {
             return;
         }
+        int type = 0;
+        socklen_t size = sizeof type;
+        if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM) {
+            return;
+        }
         const IpEndpoint own = name_of(fd, getsockname);
         if (own.port != 0 && ours(own, name_of(fd, getpeername))) {
             fcntl(fd, F_SETFD, flags | FD_CLOEXEC);

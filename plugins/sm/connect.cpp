@@ -227,6 +227,9 @@ Connection& Context::enter(std::unique_ptr<Connection> connection) {
 }
 
 Nonce Context::nonce() const noexcept {
+    if (domain_.attaching() == Attaching::never) {
+        return {};  // peers find nothing at address 0, and do not attach either
+    }
     return {reinterpret_cast<std::uintptr_t>(&nonce_), nonce_};
 }
 

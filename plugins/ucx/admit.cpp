@@ -24,6 +24,8 @@ constexpr std::size_t kReserve = 8;
 // How long an admitted newcomer may take to its way before its descriptors are given to another.
 constexpr std::int64_t kOnTheWay = 1000 * session::kMs;
 constexpr std::int64_t kComplaint = 1000 * session::kMs;  // between two in the log
+// Newcomers whose descriptors are kept for them: attempts that come to nothing count, too.
+constexpr std::size_t kMostExpected = 64;
 // Workers together: each takes descriptors of its own.
 constexpr std::size_t kMostWorkers = 4;
 
@@ -35,7 +37,7 @@ Frame::Refusal Context::admit() noexcept {
         expected_ = 0;
     }
     const std::size_t least = kReserve + kPerPeer;
-    const std::size_t promised = kPerPeer * expected_;
+    const std::size_t promised = kPerPeer * std::min<std::size_t>(expected_, kMostExpected);
     const std::size_t free = util::free_descriptors(least + promised);
     if (free < least) {
         refused_one("no descriptor is left for another peer");

@@ -190,6 +190,10 @@ TEST_CASE("a crowd comes for which there are too few descriptors", "[na][files]"
 }
 
 TEST_CASE("the program takes all descriptors for a while", "[na][files]") {
+    if (support::options().protocol.starts_with("ucx+")) {
+        support::skip("UCX 1.13 ends the process when a later class closes (docs/plan.md)");
+        return;
+    }
     Party old(Party::As::process, resident);
     Nursery visitors = newcomers();
     Nursery crowd = crowds();

@@ -220,7 +220,13 @@ void no_getrandom() {
 }
 
 void no_random_numbers() {
-    refuse({SYS_getrandom, SYS_openat, SYS_open});
+    refuse({
+        SYS_getrandom,
+        SYS_openat,
+#ifdef SYS_open
+        SYS_open,
+#endif
+    });
     Side side;
     require(!side.open(), "opened without random numbers");
     require(std::strcmp(protocol, "na+sm") != 0 ||
