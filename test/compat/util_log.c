@@ -129,7 +129,7 @@ int main(void) {
     EXPECT(lines == 2 && strstr(line, large) != NULL && last_stream == stderr);
 
     hg_log_set_stream_error(stdout);
-    EXPECT(hg_log_get_stream_error() == stdout && hg_log_get_stream_debug() == stdout);
+    EXPECT(hg_log_get_stream_error() == stdout && hg_log_get_stream_debug() == stderr);
     HG_LOG_WRITE(service, HG_LOG_LEVEL_ERROR, "there");
     EXPECT(last_stream == stdout);
     hg_log_set_stream_error(NULL);
