@@ -112,6 +112,12 @@ class Handle : private Completion {
         }
     }
     bool has_got() const noexcept { return (refs_.load(std::memory_order_relaxed) & kGots) != 0; }
+    // Programs that decode the raw buffers themselves release the structure as if they had got it.
+    void note_raw() const noexcept { raw_of_.store(kRaw | cookie_, std::memory_order_relaxed); }
+    // Whether note_raw() was called for this RPC; once.
+    bool take_raw() noexcept {
+        return raw_of_.exchange(0, std::memory_order_relaxed) == (kRaw | cookie_);
+    }
     // Requires: has_got().
     void unref_got() noexcept {
         std::uint64_t before = refs_.load(std::memory_order_relaxed);
@@ -627,6 +633,8 @@ class Handle : private Completion {
     std::atomic<na::Status> status_{na::Status::success};  // the first failure
     std::uint32_t tag_ = 0;
     std::uint32_t cookie_ = 0;
+    static constexpr std::uint64_t kRaw = std::uint64_t{1} << 32;
+    mutable std::atomic<std::uint64_t> raw_of_{0};  // kRaw and the cookie; 0: never
     std::chrono::steady_clock::time_point came_{};  // target, with wire::kTimed
     Callback callback_;
 

@@ -354,8 +354,9 @@ HG_PUBLIC hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
 HG_PUBLIC hg_return_t HG_Get_input(hg_handle_t handle, void* in_struct);
 
 /* Releases what HG_Get_input allocated in *in_struct, and its reference. HG_INVALID_ARG: in_struct
- * NULL, or no HG_Get_input succeeded that was not released yet (nothing happens then: *in_struct is
- * not read, and no reference goes). HG_FAULT: the RPC has no input. */
+ * NULL, or nothing was got that was not released yet, by HG_Get_input or by HG_Get_input_buf and a
+ * proc of the program (nothing happens then: *in_struct is not read, and no reference goes).
+ * HG_FAULT: the RPC has no input. */
 HG_PUBLIC hg_return_t HG_Free_input(hg_handle_t handle, void* in_struct);
 
 /* The same for the output, at the origin, in the forward callback and after it until the handle is

@@ -81,10 +81,24 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
     }
 }
 
+// The program has decoded the structure from the raw buffer, without HG_Get_input.
+[[gnu::noinline, gnu::cold]] hg_return_t free_raw(Handle& h, hg_proc_cb_t proc, void* structure) {
+    if (proc == nullptr || !h.take_raw()) {
+        return cannot_free(h, proc);
+    }
+    try {
+        (void)c_api::proc_of(h);
+        const Status s = c_api::free(h, proc, structure);
+        return h.unref_user() ? code(s) : cannot_free(h, proc);
+    } catch (const std::bad_alloc&) {
+        return HG_NOMEM;
+    }
+}
+
 [[gnu::always_inline]] inline hg_return_t free_structure(Handle& h, hg_proc_cb_t proc,
                                                          void* structure) {
     if (proc == nullptr || !h.has_got()) [[unlikely]] {
-        return cannot_free(h, proc);
+        return free_raw(h, proc, structure);
     }
     try {
         const Status s = c_api::free(h, proc, structure);
@@ -122,15 +136,20 @@ hg_return_t get(Handle& h, hg_proc_cb_t proc, void* structure, const Handle::Pay
 [[gnu::noinline, gnu::cold]] hg_return_t free_input_behind(Handle& shown, Handle& target,
                                                            void* structure) {
     const hg_proc_cb_t proc = input_proc(target);
-    if (proc == nullptr || !shown.has_got()) {
+    const bool got = shown.has_got();
+    if (proc == nullptr || (!got && !target.take_raw())) {
         return cannot_free(target, proc);
     }
     Status s;
     try {
         const c_api::Behind behind(target, shown);
+        (void)c_api::proc_of(target);
         s = c_api::free(target, proc, structure);
     } catch (const std::bad_alloc&) {
         return HG_NOMEM;
+    }
+    if (!got) {
+        return shown.unref_user() ? code(s) : cannot_free(shown, proc);
     }
     shown.unref_got();
     return code(s);
@@ -314,6 +333,7 @@ hg_return_t HG_Get_input_buf(hg_handle_t handle, void** in_buf_p, hg_size_t* in_
         NA_LOG_ERROR(rpc, "RPC {}: its input was released", h.name());
         return HG_FAULT;
     }
+    h.note_raw();
     return give(h.input()->message, in_buf_p, in_buf_size_p);
 }
 
@@ -336,6 +356,7 @@ hg_return_t HG_Get_output_buf(hg_handle_t handle, void** out_buf_p, hg_size_t* o
         NA_LOG_ERROR(rpc, "RPC {}: there is no output", h.name());
         return HG_FAULT;
     }
+    h.note_raw();
     return give(h.output()->message, out_buf_p, out_buf_size_p);
 }
 

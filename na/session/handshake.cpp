@@ -253,7 +253,11 @@ bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint
         if (link.state == Link::State::up) {
             fade(link);
         } else {
-            doom(link, posted.status);  // the core may be in a post: it hears of it in progress()
+            // The core may be in a post: it hears of the end in progress(). Only a shortage here
+            // has a code of its own; that there is no way to the peer is told in many.
+            doom(link, posted.status == Status::nomem || posted.status == Status::busy
+                           ? posted.status
+                           : Status::hostunreach);
         }
     }
     return true;
