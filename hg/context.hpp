@@ -279,7 +279,7 @@ class Context {
     na::util::OptionalLock loop_lock_;  // guards Handle::partner_ and loop_counters_
     Counters loop_counters_;
 
-    // Who is in progress or trigger. Of threads that share the class.
+    // Counts the threads in progress or trigger, where threads share the class.
     na::util::Gate gate_;
     std::atomic<std::uint32_t> trigger_waiters_{0};
     std::mutex trigger_mutex_;

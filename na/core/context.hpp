@@ -181,7 +181,7 @@ class Context final : public plugin::Sink {
     // need not use it.
     CompletionQueue& completions() noexcept { return completions_; }
 
-    // Who is in NA_Progress, NA_Poll* or NA_Trigger.
+    // Counts the threads in NA_Progress, NA_Poll* or NA_Trigger.
     util::Gate& gate() noexcept { return gate_; }
 
     const Counters& counters() const noexcept { return counters_; }
