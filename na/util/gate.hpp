@@ -45,8 +45,8 @@ class Gate {
         }
     }
 
-    // Refuses every thread that enters from now on. False: a thread is inside, perhaps the caller's,
-    // or another thread has closed the gate; nothing has changed but asked().
+    // Refuses every thread that enters from now on. False: a thread is inside, perhaps the
+    // caller's, or another thread has closed the gate; nothing has changed but asked().
     bool close() noexcept;
     void reopen() noexcept { closing_.store(false, std::memory_order_release); }
     // After close(): until those who were refused have left.
