@@ -193,7 +193,7 @@ TEST_CASE("an older answer that comes later does not hide that a context is ther
     CHECK(a->sent[kAsk] == 2);  // one over each session
 }
 
-TEST_CASE("a peer that is gone is lost though others listen at its ports") {
+TEST_CASE("a peer that is gone is lost though others listen at its ports", "[patient]") {
     Net net;
     Node a(net, 1000), first(net, 2000), other(net, 2002);
     TestOp op;
@@ -214,7 +214,8 @@ TEST_CASE("a peer that is gone is lost though others listen at its ports") {
     CHECK(a.lost_contexts == std::vector<std::uint8_t>{0});
 }
 
-TEST_CASE("nobody was ever met and context 0 is not there: the greeting of another ends") {
+TEST_CASE("nobody was ever met and context 0 is not there: the greeting of another ends",
+          "[patient]") {
     Net net;
     Node a(net, 1000);
     Node gone(net, 2000), other(net, 2002);
@@ -294,7 +295,8 @@ TEST_CASE("a context that closes is gone until it opens again") {
     CHECK(a.lost.empty());
 }
 
-TEST_CASE("a context below others that is not there is told from the program at its place") {
+TEST_CASE("a context below others that is not there is told from the program at its place",
+          "[patient]") {
     Net net;
     Node a(net, 1000), first(net, 2000), last(first, 7), other(net, 2001);
     TestOp op;
@@ -320,7 +322,7 @@ TEST_CASE("a context below others that is not there is told from the program at 
     CHECK(outcome(op, 7, a, first, last) == Status::success);
 }
 
-TEST_CASE("a class without context 0 is not taken for dead") {
+TEST_CASE("a class without context 0 is not taken for dead", "[patient]") {
     Net net;
     Node a(net, 1000), silent(net, 2000, 2);
     TestOp op;
@@ -340,7 +342,8 @@ TEST_CASE("a class without context 0 is not taken for dead") {
     CHECK(settle([&] { return a.lost_contexts == std::vector<std::uint8_t>{0}; }, a, silent));
 }
 
-TEST_CASE("a context that a peer did not have is not waited for when the peer is gone") {
+TEST_CASE("a context that a peer did not have is not waited for when the peer is gone",
+          "[patient]") {
     Net net;
     Node a(net, 1000), first(net, 2000), other(net, 2003);
     REQUIRE(meet(a, first));

@@ -84,7 +84,7 @@ TEST_CASE("nobody is believed to be somebody with another port") {
     CHECK(b.messages.empty());
 }
 
-TEST_CASE("where two processes connect once, calls by a second name end") {
+TEST_CASE("where two processes connect once, calls by a second name end", "[patient]") {
     Net net;
     na::session::Traits traits;
     traits.connects_once = GENERATE(true, false);

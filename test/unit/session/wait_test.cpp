@@ -238,7 +238,7 @@ TEST_CASE("what a peer said last comes before the news that nobody is at its por
     REQUIRE(settle([&] { return !a.lost.empty(); }, a));
 }
 
-TEST_CASE("who is busy for long finds one connection of each who waits") {
+TEST_CASE("who is busy for long finds one connection of each who waits", "[patient]") {
     Net net;
     Port port;
     Node a(net, 1000, 0, {}, {.port_is_tcp = true});
@@ -274,7 +274,7 @@ TEST_CASE("who is busy for long finds one connection of each who waits") {
 }
 
 // As libfabric's rxm does, which forgets at its end who has said nothing.
-TEST_CASE("a peer that has taken a probe up and closes its port is not waited for") {
+TEST_CASE("a peer that has taken a probe up and closes its port is not waited for", "[patient]") {
     Net net;
     Port port;
     Node a(net, 1000, 0, {}, {.port_is_tcp = true});
@@ -339,7 +339,7 @@ TEST_CASE("a process that did not run has not waited") {
 // What a connection to a broadcast address ends with: ENETUNREACH.
 constexpr const char* kNoWay = "127.255.255.255";
 
-TEST_CASE("a network that is disturbed does not end a session") {
+TEST_CASE("a network that is disturbed does not end a session", "[patient]") {
     Net net;
     Node a(net, 1000, 0, {}, {.port_is_tcp = true});
     Node b(net, 2000, 0, {}, {}, kNoWay);
@@ -379,7 +379,8 @@ TEST_CASE("who talks first to a peer that there is no way to hears it at once") 
     CHECK(n->stat("session_probes") == 1);
 }
 
-TEST_CASE("a probe without an answer counts for nothing once the peer has been heard") {
+TEST_CASE("a probe without an answer counts for nothing once the peer has been heard",
+          "[patient]") {
     Net net;
     Port port;
     port.fill();
