@@ -429,11 +429,11 @@ Status Context::progress_slowly(unsigned timeout_ms) noexcept {
             timeout_ms, [this] { poll(); }, [this] { return !done_.empty(); },
             [this] { return arm(); });
     }
+    const std::uint32_t asked = gate_.asked();  // before it is inside: who finds it there asks
     const na::util::Inside inside(gate_);
     if (!inside) {
         return Status::busy;
     }
-    const std::uint32_t asked = gate_.asked();
     const Status s = waiter_.drive(
         timeout_ms, [this] { poll(); }, [&] { return !done_.empty() || gate_.asked() != asked; },
         [this] { return arm(); });

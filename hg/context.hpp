@@ -62,8 +62,7 @@ class Context {
     // Before the destructor: those who were refused have left.
     void finish_end() noexcept { gate_.drain(); }
     // Cancels RPCs and transfers in flight, and answers, with `code`, every request that the
-    // program has not answered yet: whoever is about to finds it answered. Any thread. Throws
-    // std::bad_alloc.
+    // program has not answered yet: whoever is about to finds it answered. Any thread.
     void end_all(na::Status code) noexcept;
 
     Class& cls() const noexcept { return cls_; }
@@ -198,7 +197,7 @@ class Context {
             announce();
         }
     }
-    void await_callback(unsigned timeout_ms);
+    void await_callback(unsigned timeout_ms, std::uint32_t asked);
     void announce() noexcept;  // somebody who sleeps has to look
     // The next poll, or the one that is under way, looks at everything. With threads they always
     // do.

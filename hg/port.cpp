@@ -2,11 +2,12 @@
 #include "hg/port.hpp"
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <new>
-#include <random>
 
 #include "hg/context.hpp"
+#include "na/util/random.hpp"
 
 namespace hg {
 namespace {
@@ -91,9 +92,11 @@ Port::Port(Context& context, bulk::Rail rail, std::unique_ptr<na::Context> na)
     injects_ = context.cls().checksum_flags() == 0 && cls.caps().inject != 0 && na_->can_bundle();
     plain_ = injects_ && !gathers_ && na_->matches_here();
     tag_step_ = std::uint32_t{1} << std::bit_width(static_cast<unsigned>(cls.contexts() - 1));
-    std::random_device random;
-    salt_ = random();
-    tickets_.store((random() & ~(tag_step_ - 1)) | na_->id(), std::memory_order_relaxed);
+    std::array<std::uint64_t, 2> numbers;
+    na::util::random_numbers(numbers);
+    salt_ = static_cast<std::uint32_t>(numbers[0]);
+    tickets_.store((static_cast<std::uint32_t>(numbers[1]) & ~(tag_step_ - 1)) | na_->id(),
+                   std::memory_order_relaxed);
 }
 
 Port::~Port() {

@@ -10,11 +10,11 @@ namespace hg {
 
 using na::Status;
 
-void Context::await_callback(unsigned timeout_ms) {
+// `asked`: of the gate, read before the thread entered.
+void Context::await_callback(unsigned timeout_ms, std::uint32_t asked) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
     std::unique_lock lock(trigger_mutex_);
     trigger_waiters_.fetch_add(1, std::memory_order_seq_cst);
-    const std::uint32_t asked = gate_.asked();
     trigger_signal_.wait_until(lock, deadline,
                                [&] { return !done_.empty() || gate_.asked() != asked; });
     trigger_waiters_.fetch_sub(1, std::memory_order_relaxed);
@@ -28,13 +28,14 @@ Status Context::trigger_otherwise(unsigned timeout_ms, unsigned max_count, unsig
     if (!threaded_) {
         return trigger_inside(max_count, count);
     }
+    const std::uint32_t asked = gate_.asked();
     const na::util::Inside inside(gate_);
     if (!inside) {
         count = 0;
         return Status::busy;
     }
     if (timeout_ms != 0 && done_.empty()) {
-        await_callback(timeout_ms);
+        await_callback(timeout_ms, asked);
     }
     return trigger_inside(max_count, count);
 }

@@ -10,6 +10,7 @@
 #include "na/c_api/handles.hpp"
 #include "na/plugin_table.hpp"
 #include "na/util/config.hpp"
+#include "na/util/standard_fds.hpp"
 #include "na/util/uri.hpp"
 
 using namespace na;
@@ -162,6 +163,7 @@ na_return_t NA_Get_protocol_info(const char* info_string,
             }
             uri = std::move(*parsed);
         }
+        const util::OccupiedStandardFds standard;  // the libraries of plugins open descriptors
         const PluginList list = list_plugins();
         na_protocol_info* rows = nullptr;
         bool class_known = uri.class_name.empty();

@@ -208,11 +208,11 @@ na_return_t NA_Poll_wait(na_class_t* na_class, na_context_t* context, unsigned i
                          unsigned int* count_p) {
     NA_C_REQUIRE(na_class != nullptr && context != nullptr, poll, "NULL argument");
     util::Gate& gate = core(context)->gate();
+    const std::uint32_t asked = gate.asked();  // before it is inside: who finds it there asks
     const util::Inside inside(gate);
     if (!inside) {
         return NA_BUSY;
     }
-    const std::uint32_t asked = gate.asked();
     Status s = core(context)->wait(timeout_ms, [&] { return gate.asked() != asked; });
     if (ok(s) && core(context)->completions().empty()) {
         s = Status::timeout;  // it was woken by who wants to destroy the context

@@ -51,7 +51,8 @@ class Gate {
     void reopen() noexcept { closing_.store(false, std::memory_order_release); }
     // After close(): until those who were refused have left.
     void drain() noexcept;
-    // Changes each time close() found somebody inside. Who sleeps inside leaves when it changes.
+    // Changes each time close() found somebody inside. A thread that will sleep inside reads it
+    // before enter(), and leaves when it has changed: close() may find the thread right after.
     std::uint32_t asked() const noexcept { return asked_.load(std::memory_order_seq_cst); }
 
  private:
