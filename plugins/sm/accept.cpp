@@ -160,7 +160,8 @@ int Context::send_answer(Connection& c) noexcept {
     answer.nonce = nonce();
     answer.max_message[0] = max_message_[0];
     answer.max_message[1] = max_message_[1];
-    const int fds[kAnswerFds] = {status_page_.fd.get(), ready_page_.fd.get()};
+    const int fds[kAnswerFds] = {status_page_.fd.get(), ready_page_.fd.get(),
+                                 domain_.permits().fd()};
     return send_message(c.socket.get(), &answer, sizeof answer, fds);
 }
 
@@ -264,7 +265,8 @@ Verdict Context::accept(UniqueFd& socket, const Credentials& process, Received& 
     auto region = map_peer_memory(message.fds[0].get(), hello.geometry.region_bytes(), true);
     auto status = map_peer_memory(message.fds[1].get(), kPageBytes, false);
     auto ready = map_peer_memory(message.fds[2].get(), kPageBytes, true);
-    if (!region || !status || !ready) {
+    auto permits = map_peer_memory(message.fds[3].get(), kPermitBytes, false);
+    if (!region || !status || !ready || !permits) {
         why = "a greeting with unusable shared memory";
         return Verdict::malformed;
     }
@@ -322,7 +324,7 @@ Verdict Context::accept(UniqueFd& socket, const Credentials& process, Received& 
             to == nullptr || to->state != Connection::State::open) {
             link.set(hello.context, &c);
         }
-        c.set_peer_pages(std::move(*status), std::move(*ready), hello.bit);
+        c.set_peer_pages(std::move(*status), std::move(*ready), std::move(*permits), hello.bit);
         c.set_peer_limits(hello.max_message);
         if (!domain_.listens() && (process.pid != getpid() || *name != domain_.name())) {
             c.leave_uncalled();

@@ -140,7 +140,8 @@ Posted Context::try_connect(Peer& peer, std::uint8_t target, Connection*& made) 
     hello.target_context = target;
     hello.name_length = static_cast<std::uint16_t>(domain_.name().size());
     std::memcpy(hello.name, domain_.name().data(), domain_.name().size());
-    const int fds[kHelloFds] = {region->fd.get(), status_page_.fd.get(), ready_page_.fd.get()};
+    const int fds[kHelloFds] = {region->fd.get(), status_page_.fd.get(), ready_page_.fd.get(),
+                                domain_.permits().fd()};
     int error = send_message(socket, &hello, sizeof hello, fds);
     if ((error == EPIPE || error == ECONNRESET) && !entered.untouched()) {
         // Refused before the greeting: the answer in the socket says why, and is read in turn.

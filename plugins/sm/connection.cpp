@@ -24,7 +24,9 @@ Connection::Connection(Context& context_, UniqueFd socket_, Credentials process_
       peer_sleep_(&unanswered_sleep_),
       out_(region.at<Direction>(0)[outgoing_ ? 0 : 1]),
       in_(region.at<Direction>(0)[outgoing_ ? 1 : 0]),
-      region_(std::move(region)) {
+      region_(std::move(region)),
+      user_(context_.domain().permits().join(process, socket.get(), in_.hazard.permit,
+                                             out_.bar.barred)) {
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
         line_max_[lane] = static_cast<std::int64_t>(
             std::min(kLineBytes, context.max_message(static_cast<Lane>(lane))));
@@ -33,6 +35,10 @@ Connection::Connection(Context& context_, UniqueFd socket_, Credentials process_
     tx_.attach(out_);
     rx_.attach(in_);
     pool_.attach(region_.at<std::byte>(geometry.pool_offset(outgoing ? 0 : 1)), geometry);
+}
+
+Connection::~Connection() {
+    context.domain().permits().leave(user_, region_);
 }
 
 void Connection::set_attach(bool works, const Nonce& nonce) noexcept {
@@ -52,9 +58,11 @@ Attach Connection::peer_attach() const noexcept {
     }
 }
 
-void Connection::set_peer_pages(Mapping status, Mapping ready, std::uint32_t bit) noexcept {
+void Connection::set_peer_pages(Mapping status, Mapping ready, Mapping permits,
+                                std::uint32_t bit) noexcept {
     status_page_ = std::move(status);
     ready_page_ = std::move(ready);
+    permits_page_ = std::move(permits);
     peer_sleep_ = &status_page_.at<StatusPage>(0)->sleep;
     peer_sleepless_ = status_page_.at<StatusPage>(0)->sleepless == 1;
     peer_ready_ = ready_page_.at<ReadyMap>(0);

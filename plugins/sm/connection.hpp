@@ -20,6 +20,7 @@
 #include "na/plugin.hpp"
 #include "plugins/sm/inject_pool.hpp"
 #include "plugins/sm/op_state.hpp"
+#include "plugins/sm/permits.hpp"
 #include "plugins/sm/rendezvous.hpp"
 #include "plugins/sm/ring.hpp"
 #include "plugins/sm/shared_memory.hpp"
@@ -39,6 +40,7 @@ class Connection {
 
     Connection(Context& context, UniqueFd socket, Credentials process, Mapping region,
                const Geometry& geometry, bool outgoing, std::uint8_t remote_context);
+    ~Connection();
 
     // --- out (post.cpp) ---
     // A message that goes into the ring itself: it is there, or nothing has happened.
@@ -150,7 +152,9 @@ class Connection {
     // The peer can read ours.
     Attach peer_attach() const noexcept;
     // The peer's pages arrived, with what they say about it.
-    void set_peer_pages(Mapping status, Mapping ready, std::uint32_t bit) noexcept;
+    void set_peer_pages(Mapping status, Mapping ready, Mapping permits, std::uint32_t bit) noexcept;
+    // For one access to the peer's memory. Requires: `answered`.
+    PermitUse use_permit() noexcept { return {permits_page_.at<const PermitEntry>(0), out_, in_}; }
     void become(State next) noexcept;
     void set_peer_limits(const std::uint64_t (&max_message)[kLanes]) noexcept;
 
@@ -286,6 +290,8 @@ class Connection {
     Mapping region_;
     Mapping status_page_;
     Mapping ready_page_;
+    Mapping permits_page_;
+    PermitUser& user_;  // what the peer says of its use of our permits
 };
 
 }  // namespace na::sm

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "na/plugin.hpp"
@@ -224,6 +225,7 @@ class Context final : public plugin::Context {
     Status copy_self(Op& op) noexcept;
     enum class Copied { done, some, wait, elsewhere, failed };
     Copied copy_some(Op& op, Status& status) noexcept;
+    std::optional<Copied> copy_directly(Op& op, Status& status, bool& pending) noexcept;
     std::size_t run_copies() noexcept;
     bool copies_can_run() noexcept;
     void end_copy(Op& op, Status status) noexcept;

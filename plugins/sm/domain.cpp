@@ -116,7 +116,7 @@ Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spe
         }
         std::unique_ptr<Domain> domain(new Domain(spec));
         Error error;
-        if (!ok(domain->take_name(spec, error))) {
+        if (!ok(domain->permits_.open(error)) || !ok(domain->take_name(spec, error))) {
             return error;
         }
         return std::unique_ptr<plugin::Domain>(std::move(domain));
@@ -217,9 +217,6 @@ Result<std::unique_ptr<plugin::Region>> Domain::register_memory(std::span<const 
         if (kind != MemoryKind::host) {
             return Error{Status::opnotsupported, "sm moves host memory only"};
         }
-        auto region = std::make_unique<LocalRegion>(
-            regions_, std::vector<Segment>(segments.begin(), segments.end()), random_.next(),
-            access);
         auto place = allocations_.find(segments[0].base, segments[0].length);
         for (const Segment& s : segments.subspan(1)) {
             if (!place) {
@@ -230,6 +227,11 @@ Result<std::unique_ptr<plugin::Region>> Domain::register_memory(std::span<const 
                 place.reset();
             }
         }
+        // Peers reach memory directly by a mapping of its allocation, or where they can attach.
+        const bool reachable = place.has_value() || attaching_ != Attaching::never;
+        auto region = std::make_unique<LocalRegion>(
+            regions_, reachable ? &permits_ : nullptr,
+            std::vector<Segment>(segments.begin(), segments.end()), random_.next(), access);
         if (place) {
             region->allocation = place->id;
             region->allocation_base = place->base;

@@ -8,6 +8,7 @@
 
 #include "na/plugin.hpp"
 #include "plugins/sm/layout.hpp"
+#include "plugins/sm/permits.hpp"
 #include "plugins/sm/region.hpp"
 #include "plugins/sm/shared_memory.hpp"
 
@@ -52,6 +53,7 @@ class Domain final : public plugin::Domain {
     const Geometry& geometry() const noexcept { return geometry_; }
     RegionTable& regions() noexcept { return regions_; }
     Allocations& allocations() noexcept { return allocations_; }
+    PermitTable& permits() noexcept { return permits_; }
     Random& random() noexcept { return random_; }
 
     // The listening socket of a context: that of context 0 exists from the start, so that peers can
@@ -78,6 +80,7 @@ class Domain final : public plugin::Domain {
     UniqueFd first_listener_;  // guarded by mutex_
     Random random_;
     RegionTable regions_;
+    PermitTable permits_;
     Allocations allocations_;
 };
 

@@ -188,12 +188,18 @@ void Context::on_answer(Connection& c, Received& message) noexcept {
     }
     auto status = map_peer_memory(message.fds[0].get(), kPageBytes, false);
     auto ready = map_peer_memory(message.fds[1].get(), kPageBytes, true);
-    if (!status || !ready) {
-        NA_LOG_WARNING(sm, "the answer of a peer: {}", (status ? ready : status).error().message);
+    auto permits = map_peer_memory(message.fds[2].get(), kPermitBytes, false);
+    if (!status || !ready || !permits) {
+        NA_LOG_WARNING(sm, "the answer of a peer: {}",
+                       (!status  ? status
+                        : !ready ? ready
+                                 : permits)
+                           .error()
+                           .message);
         fail(c, "an answer without usable shared memory");
         return;
     }
-    c.set_peer_pages(std::move(*status), std::move(*ready), answer.bit);
+    c.set_peer_pages(std::move(*status), std::move(*ready), std::move(*permits), answer.bit);
     c.set_peer_limits(answer.max_message);
     c.set_attach(can_attach(c.process, answer.nonce), answer.nonce);
     // The peer may have waited for that word; and what we sent meanwhile may need a bit in its map.

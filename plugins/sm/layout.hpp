@@ -9,8 +9,10 @@
 //                Direction[2] (0: connector to acceptor), page-aligned inject buffers of direction
 //                0, then of direction 1
 //   status       one page per context, written by its owner only (its seals keep peers from mapping
-//   it writable) ready map    one page per context, in which peers say that their ring has
-//   something
+//                it writable)
+//   ready map    one page per context, in which peers say that their ring has something
+//   permits      one table per domain, written by its owner only, sealed as the status page is:
+//                which memory peers may reach without the owner taking part
 #pragma once
 
 #include <atomic>
@@ -20,7 +22,7 @@
 
 namespace na::sm {
 
-inline constexpr std::uint32_t kLayoutVersion = 2;
+inline constexpr std::uint32_t kLayoutVersion = 3;
 inline constexpr std::size_t kPageBytes = 4096;
 
 // --- ring
@@ -65,10 +67,22 @@ inline constexpr std::uint32_t kSlots = 64;
 // memory that may be in use for something else, and drops what it read.
 enum class Claim : std::uint32_t { none = 0, offered = 1, reading = 2, revoked = 3, taken = 4 };
 
+// The permit of the consumer that the producer is using at this moment (permits.hpp); 0: none.
+struct alignas(128) HazardLine {
+    std::atomic<std::uint32_t> permit;
+};
+
+// 1: the producer lets the consumer use none of its permits over this connection, for good.
+struct alignas(128) BarLine {
+    std::atomic<std::uint32_t> barred;
+};
+
 struct Direction {
     ConsumerLine consumer;
     ProducerLine producer;
     alignas(128) std::atomic<std::uint32_t> claims[kSlots];
+    HazardLine hazard;
+    BarLine bar;
     alignas(kPageBytes / 2) Line lines[kRingLines];
 };
 
@@ -185,6 +199,23 @@ struct ReadyMap {
     alignas(64) std::atomic<std::uint64_t> leaf[64];
 };
 
+// --- permits of a domain
+// -----------------------------------------------------------------------------------------------
+
+// A permit covers one registration. Its first entry has the seal, and names the entry of the next
+// segment. Entry 0 is no permit.
+struct alignas(64) PermitEntry {
+    std::atomic<std::uint64_t> seal;  // of the registration's key; 0: withdrawn, or not the first
+    std::atomic<std::uint64_t> base;  // of the segment, in the owner
+    std::atomic<std::uint64_t> length;
+    std::atomic<std::uint64_t> allocation;  // of the owner's allocator; 0: none
+    std::atomic<std::uint64_t> allocation_base;
+    std::atomic<std::uint32_t> access;  // na::Access
+    std::atomic<std::uint32_t> next;    // 0: this is the last segment
+};
+inline constexpr std::uint32_t kPermits = 1U << 16;
+inline constexpr std::size_t kPermitBytes = std::size_t{kPermits} * sizeof(PermitEntry);
+
 // Peers are built by other compilers: nothing here may shift.
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&
               std::atomic<std::uint64_t>::is_always_lock_free);
@@ -193,12 +224,14 @@ static_assert(sizeof(Line) == 64 && offsetof(Line, sequence) == 60);
 static_assert(sizeof(ConsumerLine) == 128 && sizeof(ProducerLine) == 128);
 static_assert((kRingLines & (kRingLines - 1)) == 0);
 static_assert(offsetof(Direction, producer) == 128 && offsetof(Direction, claims) == 256 &&
+              offsetof(Direction, hazard) == 512 && offsetof(Direction, bar) == 640 &&
               offsetof(Direction, lines) == 2048 && sizeof(Direction) == 2048 + 64 * kRingLines);
 static_assert(sizeof(Head) == 8 && sizeof(Inject) == 8 && sizeof(Iov) == 16 &&
               sizeof(Announce) == 8 && sizeof(RemoteRange) == 24);
 static_assert(sizeof(Head) + sizeof(RemoteRange) <= kLinePayload, "control messages take one line");
 static_assert(std::is_trivially_copyable_v<Head> && std::is_trivially_copyable_v<RemoteRange>);
 static_assert(offsetof(StatusPage, sleep) == 64 && sizeof(StatusPage) <= kPageBytes);
+static_assert(sizeof(PermitEntry) == 64 && offsetof(PermitEntry, next) == 44);
 static_assert(offsetof(ReadyMap, leaf) == 64 && sizeof(ReadyMap) <= kPageBytes);
 
 }  // namespace na::sm

@@ -14,13 +14,19 @@
 #include "na/util/log.hpp"
 #include "na/util/random.hpp"
 #include "plugins/sm/layout.hpp"
+#include "plugins/sm/permits.hpp"
 
 namespace na::sm {
 namespace {
 
-// Encoded region: flags, reserved, segment count, key, [allocation id, its base], then address and
-// length of each segment.
-constexpr std::uint8_t kFlagAllocation = 1;
+// Encoded region: a first word, key, [allocation id, its base], then address and length of each
+// segment. The first word: bit 0 says that there is an allocation, bits 1 to 10 are the number of
+// segments less one, bits 11 to 26 the permit, the others 0.
+constexpr std::uint32_t kFlagAllocation = 1;
+constexpr unsigned kCountShift = 1;
+constexpr unsigned kPermitShift = 11;
+static_assert(kMaxSegments == 1U << (kPermitShift - kCountShift));
+static_assert(std::uint64_t{kPermits} << kPermitShift <= std::uint64_t{1} << 32);
 
 std::uint64_t number(const void* address) noexcept {
     return reinterpret_cast<std::uintptr_t>(address);
@@ -144,14 +150,37 @@ void copy_lists(const SegmentList& from, std::uint64_t from_offset, const Segmen
 // --- regions
 // ---------------------------------------------------------------------------------------------------------
 
-LocalRegion::LocalRegion(RegionTable& table, std::vector<Segment> segments, std::uint64_t key_,
-                         Access access_)
-    : Region(std::move(segments), key_), access(access_), table_(table) {
+LocalRegion::LocalRegion(RegionTable& table, PermitTable* permits, std::vector<Segment> segments,
+                         std::uint64_t key_, Access access_)
+    : Region(std::move(segments), key_), access(access_), table_(table), permits_(permits) {
     table_.enter(*this);
 }
 
 LocalRegion::~LocalRegion() {
     table_.leave(*this);
+    if (const std::uint32_t permit = permit_.load(std::memory_order_acquire); permit != 0) {
+        permits_->withdraw(permit);
+    }
+}
+
+std::uint64_t LocalRegion::seal() const noexcept {
+    return seal_of(key);
+}
+
+RemoteRegion::RemoteRegion(std::vector<Segment> segments, std::uint64_t key_, std::uint32_t permit)
+    : Region(std::move(segments), key_), permit_(permit), seal_(permit != 0 ? seal_of(key_) : 0) {}
+
+std::uint32_t LocalRegion::permit() const noexcept {
+    std::uint32_t permit = permit_.load(std::memory_order_acquire);
+    if (permit == 0 && permits_ != nullptr) {
+        const std::lock_guard guard(mutex_);
+        permit = permit_.load(std::memory_order_relaxed);
+        if (permit == 0) {
+            permit = permits_->grant(*this, access);
+            permit_.store(permit, std::memory_order_release);
+        }
+    }
+    return permit;
 }
 
 std::size_t Region::encode(std::span<std::byte> out) const {
@@ -161,9 +190,9 @@ std::size_t Region::encode(std::span<std::byte> out) const {
         return size;
     }
     util::ByteWriter w(out);
-    w.integer(allocation != 0 ? kFlagAllocation : std::uint8_t{0});
-    w.integer(std::uint8_t{0});
-    w.integer(static_cast<std::uint16_t>(segments.size()));
+    w.integer((allocation != 0 ? kFlagAllocation : 0U) |
+              static_cast<std::uint32_t>(segments.size() - 1) << kCountShift |
+              permit() << kPermitShift);
     w.integer(key);
     if (allocation != 0) {
         w.integer(allocation);
@@ -180,22 +209,22 @@ namespace {
 
 // What stands before the segments.
 struct Front {
-    std::uint16_t count = 0;
+    std::uint32_t count = 0;
+    std::uint32_t permit = 0;
     std::uint64_t key = 0;
     std::uint64_t allocation = 0;
     std::uint64_t base = 0;
 };
 
 bool read_front(util::ByteReader& r, Front& front) noexcept {
-    const auto flags = r.integer<std::uint8_t>();
-    const auto reserved = r.integer<std::uint8_t>();
-    front.count = r.integer<std::uint16_t>();
+    const auto first = r.integer<std::uint32_t>();
+    front.count = (first >> kCountShift) % kMaxSegments + 1;
+    front.permit = first >> kPermitShift;
     front.key = r.integer<std::uint64_t>();
-    if ((flags & ~kFlagAllocation) != 0 || reserved != 0 || front.count == 0 ||
-        front.count > kMaxSegments) {
+    if (front.permit >= kPermits) {
         return false;
     }
-    if (flags != 0) {
+    if ((first & kFlagAllocation) != 0) {
         front.allocation = r.integer<std::uint64_t>();
         front.base = r.integer<std::uint64_t>();
     }
@@ -222,7 +251,12 @@ bool decode_piece(std::span<const std::byte> encoded, std::uint64_t length, Piec
         !read_segment(r, front, length, address, bytes) || bytes != length) {
         return false;
     }
-    piece = {.allocation = front.allocation, .offset = address - front.base};
+    piece = {.allocation = front.allocation,
+             .offset = address - front.base,
+             .key = front.key,
+             .permit = front.permit,
+             .allocation_base = front.base,
+             .segment = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), bytes}};
     return true;
 }
 
@@ -249,7 +283,7 @@ Result<std::unique_ptr<plugin::Region>> decode_region(std::span<const std::byte>
     if (sum != length) {
         return malformed;
     }
-    auto region = std::make_unique<RemoteRegion>(std::move(segments), front.key);
+    auto region = std::make_unique<RemoteRegion>(std::move(segments), front.key, front.permit);
     region->allocation = front.allocation;
     region->allocation_base = front.base;
     return std::unique_ptr<plugin::Region>(std::move(region));

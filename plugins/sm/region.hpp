@@ -2,8 +2,8 @@
 // Registered memory, local and remote, and the memory of the plugin's own allocator.
 //
 // A region is known to peers by a key that cannot be guessed. Where this process executes a peer's
-// put or get itself, the key, the bounds and the access are checked here; a peer that uses
-// cross-memory attach is checked by the kernel.
+// put or get itself, the key, the bounds and the access are checked here. A peer that reaches the
+// memory directly checks the region's permit (permits.hpp).
 #pragma once
 
 #include <atomic>
@@ -88,6 +88,11 @@ class Region : public plugin::Region {
         : list(std::move(segments)), key(key_) {}
     std::size_t encode(std::span<std::byte> out) const final;
 
+    // The region's permit; 0: none, each access is executed by the owner.
+    virtual std::uint32_t permit() const noexcept = 0;
+    // What the owner's table shows of the key. Requires: a permit.
+    virtual std::uint64_t seal() const noexcept = 0;
+
     const SegmentList list;
     const std::uint64_t key;
     // Where all of it lies in one allocation: its id, and the address at which the owner sees the
@@ -97,28 +102,49 @@ class Region : public plugin::Region {
 };
 
 class RegionTable;
+class PermitTable;
 
 class LocalRegion final : public Region {
  public:
-    LocalRegion(RegionTable& table, std::vector<Segment> segments, std::uint64_t key,
-                Access access);
+    // `permits` null: peers have no way to reach the memory directly.
+    LocalRegion(RegionTable& table, PermitTable* permits, std::vector<Segment> segments,
+                std::uint64_t key, Access access);
+    // Waits for peers that are at work on the memory: PermitTable::withdraw().
     ~LocalRegion() override;
+
+    // Takes a permit at the first call. Memory whose descriptor is never encoded needs none, and
+    // its deregistration waits for nobody.
+    std::uint32_t permit() const noexcept override;
+    std::uint64_t seal() const noexcept override;
 
     const Access access;
 
  private:
     RegionTable& table_;
+    PermitTable* const permits_;
+    mutable std::mutex mutex_;  // of taking a permit
+    mutable std::atomic<std::uint32_t> permit_{0};
 };
 
 class RemoteRegion final : public Region {
  public:
-    using Region::Region;
+    RemoteRegion(std::vector<Segment> segments, std::uint64_t key, std::uint32_t permit = 0);
+    std::uint32_t permit() const noexcept override { return permit_; }
+    std::uint64_t seal() const noexcept override { return seal_; }
+
+ private:
+    const std::uint32_t permit_;
+    const std::uint64_t seal_;
 };
 
 // Of a descriptor: one piece of an allocation.
 struct Piece {
     std::uint64_t allocation = 0;
     std::uint64_t offset = 0;  // into the allocation, whose size is not known yet
+    std::uint64_t key = 0;
+    std::uint32_t permit = 0;
+    std::uint64_t allocation_base = 0;
+    Segment segment;
 };
 // Untrusted bytes. False: it is of several segments, or of no allocation, or not right.
 bool decode_piece(std::span<const std::byte> encoded, std::uint64_t length, Piece& piece) noexcept;

@@ -56,9 +56,10 @@ struct Hello {
     std::uint16_t name_length;
     char name[kMaxName];
 };
-// Descriptors of a Hello: region, status page, ready map; of an Answer: status page, ready map.
-inline constexpr std::size_t kHelloFds = 3;
-inline constexpr std::size_t kAnswerFds = 2;
+// Descriptors of a Hello: region, status page, ready map, permits; of an Answer: status page, ready
+// map, permits.
+inline constexpr std::size_t kHelloFds = 4;
+inline constexpr std::size_t kAnswerFds = 3;
 
 enum class Verdict : std::uint32_t {
     accepted,
@@ -133,7 +134,7 @@ int send_message(int socket, const void* message, std::size_t bytes,
 // descriptors on their way for this user.
 bool is_shortage(int error) noexcept;
 
-inline constexpr std::size_t kMaxFds = 3;
+inline constexpr std::size_t kMaxFds = 4;
 
 struct Received {
     enum class What { message, nothing, hang_up };

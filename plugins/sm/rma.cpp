@@ -6,6 +6,9 @@
 //   attached   process_vm_readv and process_vm_writev
 //   bounced    neither is possible: through the rings, executed by the peer (stream.cpp)
 //
+// The two ways in the middle look the descriptor up in the owner's permits first, for each piece
+// (permits.hpp).
+//
 // The first piece is moved by the post itself; what is larger goes on in progress(), piece by
 // piece, so that one large transfer does not hold up everything else.
 #include "plugins/sm/context.hpp"
@@ -78,18 +81,11 @@ Posted Context::transfer(Op& op) noexcept {
 Context::Copied Context::copy_some(Op& op, Status& status) noexcept {
     OpState& s = state_of(op);
     Connection& c = *s.connection;
-    const auto& remote = *static_cast<const Region*>(op.remote);
     bool pending = false;
-    if (remote.allocation != 0) {
-        if (std::byte* base = find_mapping(c, op, pending)) {
-            stats_.rma_shared += s.done == 0;
-            copy_shared(op, base, kPiece);
-            return s.done == op.length ? Copied::done : Copied::some;
+    if (static_cast<const Region*>(op.remote)->permit() != 0 && c.answered) {
+        if (const auto copied = copy_directly(op, status, pending)) {
+            return *copied;
         }
-    }
-    if (c.attached()) {
-        stats_.rma_attached += s.done == 0;
-        return copy_attached(op, kPiece, status);
     }
     if (!c.attach_known() || pending) {
         return Copied::wait;
@@ -100,6 +96,43 @@ Context::Copied Context::copy_some(Op& op, Status& status) noexcept {
     }
     c.enqueue(op);
     return Copied::elsewhere;
+}
+
+// The next piece without the owner taking part; nothing: that is not possible. `pending`: it may be
+// soon.
+std::optional<Context::Copied> Context::copy_directly(Op& op, Status& status,
+                                                      bool& pending) noexcept {
+    OpState& s = state_of(op);
+    Connection& c = *s.connection;
+    const auto& remote = *static_cast<const Region*>(op.remote);
+    PermitUse use = c.use_permit();
+    status = use.begin(remote.permit(), remote.seal(),
+                       op.kind == OpKind::put ? Access::write : Access::read,
+                       remote.list.segments(), remote.allocation, remote.allocation_base,
+                       op.remote_offset + s.done, op.length - s.done);
+    if (status == Status::again) {
+        return std::nullopt;
+    }
+    if (!ok(status)) {
+        return Copied::failed;
+    }
+    Copied copied = Copied::failed;
+    if (std::byte* base = remote.allocation != 0 ? find_mapping(c, op, pending) : nullptr;
+        base != nullptr) {
+        stats_.rma_shared += s.done == 0;
+        copy_shared(op, base, kPiece);
+        copied = s.done == op.length ? Copied::done : Copied::some;
+    } else if (c.attached()) {
+        stats_.rma_attached += s.done == 0;
+        copied = copy_attached(op, kPiece, status);
+    } else {
+        return std::nullopt;
+    }
+    if (copied != Copied::failed && !use.stands()) {
+        status = Status::noentry;
+        return Copied::failed;
+    }
+    return copied;
 }
 
 std::size_t Context::run_copies() noexcept {
@@ -149,7 +182,8 @@ bool Context::copies_can_run() noexcept {
     for (Op* op = copies_.front(); op != nullptr; op = op->next) {
         Connection& c = *state_of(*op).connection;
         bool pending = false;
-        const bool shared = static_cast<const Region*>(op->remote)->allocation != 0;
+        const auto& remote = *static_cast<const Region*>(op->remote);
+        const bool shared = remote.allocation != 0 && remote.permit() != 0;
         if (c.attached() || (shared && find_mapping(c, *op, pending) != nullptr) ||
             (c.attach_known() && !pending)) {
             return true;

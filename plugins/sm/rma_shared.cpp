@@ -59,9 +59,14 @@ bool Context::copy_now(plugin::Peer& to, std::uint8_t target, std::span<const st
         length > memory->bytes() - piece.offset) {
         return false;
     }
+    PermitUse use = c->use_permit();
+    if (!ok(use.begin(piece.permit, seal_of(piece.key), Access::read, {&piece.segment, 1},
+                      piece.allocation, piece.allocation_base, offset, into.size()))) {
+        return false;
+    }
     ++stats_.rma_shared;
     std::memcpy(into.data(), memory->base() + piece.offset + offset, into.size());
-    return true;
+    return use.stands();
 }
 
 // Where the allocation of op.remote is mapped here; null: it is not. `pending`: it may be soon.

@@ -26,7 +26,8 @@ FakePeer::FakePeer(const std::string& own_name) {
     region = std::move(*make_shared_memory(hello.geometry.region_bytes(), false));
     status = std::move(*make_shared_memory(kPageBytes, true));
     ready = std::move(*make_shared_memory(kPageBytes, false));
-    fds = {region.fd.get(), status.fd.get(), ready.fd.get()};
+    permits = std::move(*make_shared_memory(kPermitBytes, true));
+    fds = {region.fd.get(), status.fd.get(), ready.fd.get(), permits.fd.get()};
 }
 
 void FakePeer::connect(const std::string& uri, std::uint8_t context) {

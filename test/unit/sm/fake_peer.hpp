@@ -42,6 +42,7 @@ class FakePeer {
     na::sm::SharedMemory region;
     na::sm::SharedMemory status;
     na::sm::SharedMemory ready;
+    na::sm::SharedMemory permits;
     std::uint32_t position = 0;
     std::uint64_t nonce = 0x1234567;
 };

@@ -143,6 +143,9 @@ TEST_CASE("handshake: greetings that are refused") {
         SECTION("a ready map that can only be read") {
             peer.fds[2] = peer.status.fd.get();
         }
+        SECTION("permits of the wrong size") {
+            peer.fds[3] = peer.status.fd.get();
+        }
         SECTION("descriptors of something else") {
             const auto [which, path] = GENERATE(
                 std::pair{0, "/dev/null"}, std::pair{1, "/dev/zero"},
@@ -168,7 +171,7 @@ TEST_CASE("handshake: greetings that are refused") {
             expected = Verdict::limit;
         }
         peer.connect(server.uri());
-        if (peer.fds.size() == 3 && peer.fds[0] < 0) {
+        if (!peer.fds.empty() && peer.fds[0] < 0) {
             peer.fds[0] = peer.socket.get();
         }
         peer.greet();
@@ -365,7 +368,8 @@ TEST_CASE("handshake: wrong answers") {
         answer.control = Control::answer;
         answer.version = na::sm::kLayoutVersion;
         answer.magic = na::sm::kHelloMagic;
-        std::vector<int> fds = {pages.status.fd.get(), pages.ready.fd.get()};
+        std::vector<int> fds = {pages.status.fd.get(), pages.ready.fd.get(),
+                                pages.permits.fd.get()};
         bool refused = true;
         Status status = Status::hostunreach;
         SECTION("correct") {

@@ -261,7 +261,7 @@ TEST_CASE("hostile: bits and flags of others") {
     peer.connect(server.uri());
     peer.greet();
     Received r = peer.wait([&] { server.poll(); });
-    REQUIRE(r.fd_count == 2);
+    REQUIRE(r.fd_count == kAnswerFds);
     // The status page is the owner's.
     CHECK_FALSE(map_peer_memory(r.fds[0].get(), kPageBytes, true));
     auto ready = map_peer_memory(r.fds[1].get(), kPageBytes, true);

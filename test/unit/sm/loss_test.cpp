@@ -116,7 +116,7 @@ TEST_CASE("loss: nothing that came ends inside a post") {
         REQUIRE(socket);
         Received hello;
         receive_message(socket.get(), hello);
-        REQUIRE(hello.fd_count == 3);
+        REQUIRE(hello.fd_count == kHelloFds);
         struct stat file {};
         REQUIRE(fstat(hello.fds[0].get(), &file) == 0);
         auto region =

@@ -232,10 +232,10 @@ TEST_CASE("rma: what the owner does not allow") {
                 Posted::What::pending);
         REQUIRE(settle([&] { return op.done(); }, a, b));
         CHECK(op.how.status == Status::noentry);
-        REQUIRE(a.transfer(op, OpKind::put, b.uri(), *local, 0, *remote, 0, 100).what ==
-                Posted::What::pending);
-        REQUIRE(settle([&] { return op.done(); }, a, b));
-        CHECK(op.how.status == Status::permission);
+        // The permit says so before the owner is asked.
+        const Posted put = a.transfer(op, OpKind::put, b.uri(), *local, 0, *remote, 0, 100);
+        CHECK(put.what == Posted::What::failed);
+        CHECK(put.status == Status::permission);
         CHECK(a->stat("sm_rma_shared") == 0);
         b.domain->deallocate(shared, 10000);
     }
@@ -355,8 +355,9 @@ TEST_CASE("rma: what is mapped is copied at once, and nothing else") {
         return bytes;
     };
     const auto base = reinterpret_cast<std::uint64_t>(shared);
-    CHECK(copied(forged(at_segment, base, kSize), kSize, 0, 1));
-    std::fill(mine.begin(), mine.end(), std::byte{0x55});
+    // The rest of the allocation was not registered.
+    CHECK_FALSE(copied(forged(at_segment, base, kSize), kSize, 0, 1));
+    CHECK_FALSE(copied(forged(at_segment, base, kPart), kPart, 0, 1));
     CHECK_FALSE(copied(forged(at_segment, base + 1, kSize), kSize, 0, 1));
     CHECK_FALSE(copied(forged(at_segment, base + kSize, 1), 1, 0, 1));
     CHECK_FALSE(copied(forged(at_segment, base - 1, 2), 2, 0, 1));
@@ -376,8 +377,9 @@ TEST_CASE("rma: what is mapped is copied at once, and nothing else") {
 
     // What was freed is gone here, too, and so is who closes.
     exported.reset();
+    CHECK_FALSE(copied(descriptor, kPart, 0, 1));
+    CHECK(untouched());
     b.domain->deallocate(shared, kSize);
-    CHECK(settle([&] { return !copied(descriptor, kPart, 0, 1); }, a, b));
 }
 
 // Each allocation is asked for over the socket, which has room for some two hundred messages.
