@@ -332,6 +332,85 @@ TEST_CASE("kill: who writes and reads my memory") {
     unsetenv("NA_SM_CMA");
 }
 
+// Two real processes: the one writes and reads without end, the other deregisters its memory in the
+// middle of that, and uses it for something else at once.
+TEST_CASE("memory that was deregistered is its owner's alone") {
+    support::Random random(support::options().seed);
+    constexpr std::size_t kSize = 3 << 20;
+    constexpr int kRounds = 60 / static_cast<int>(support::kSlow);
+    for (const bool shared : {false, true}) {
+        INFO((shared ? "shared" : "attached"));
+        const bool killed = GENERATE(false, true);
+        Victim victim([](Node& node, support::Link& link, const std::string& parent) {
+            std::vector<std::byte> own(kSize, std::byte{9});
+            auto local = node.region(own.data(), kSize);
+            for (;;) {
+                auto remote = node.domain->decode_region(link.take(), kSize);
+                TestOp ops[2];
+                ops[0].ended = ops[1].ended = 1;
+                // Until the memory is gone.
+                for (bool there = true; there;) {
+                    for (int k = 0; k < 2; ++k) {
+                        if (!ops[k].done()) {
+                            continue;
+                        }
+                        there &= ops[k].how.status != Status::noentry;
+                        ops[k].ended = 0;
+                        const Posted p = node.transfer(ops[k], k == 0 ? OpKind::put : OpKind::get,
+                                                       parent, *local, 0, **remote, 0, kSize);
+                        if (p.what == Posted::What::failed) {
+                            there &= p.status != Status::noentry;
+                        }
+                        ops[k].ended += p.what != Posted::What::pending;
+                    }
+                    node.poll();
+                }
+                settle([&] { return ops[0].done() && ops[1].done(); }, node);
+                std::fill(own.begin(), own.end(), std::byte{9});
+                link.put("gone");
+            }
+        });
+        Node node;
+        victim.start(node.uri());
+        std::vector<std::byte> plain(shared ? 0 : kSize);
+        auto* mine = shared ? static_cast<std::byte*>(node.domain->allocate(kSize)) : plain.data();
+        REQUIRE(mine != nullptr);
+        for (int round = 0; round < kRounds; ++round) {
+            std::memset(mine, 0, kSize);
+            auto region = node.region(mine, kSize);
+            std::vector<std::byte> bytes(region->encode({}));
+            region->encode(bytes);
+            victim.link().put(bytes);
+            REQUIRE(settle(
+                [&] {
+                    return static_cast<const volatile std::byte*>(mine)[kSize / 2] == std::byte{9};
+                },
+                node));
+            const bool last = killed && round + 1 == kRounds;
+            poll_for_some_time(node, random);
+            if (last) {
+                victim.kill();
+            }
+            region.reset();
+            std::memset(mine, 0x55, kSize);
+            if (!last) {
+                REQUIRE(settle([&] { return victim.link().readable(); }, node));
+                REQUIRE(victim.link().take_text() == "gone");
+            } else {
+                REQUIRE(gone(node, victim.uri()));
+            }
+            REQUIRE(std::count(mine, mine + kSize, std::byte{0x55}) ==
+                    static_cast<std::ptrdiff_t>(kSize));
+        }
+        CHECK(static_cast<na::sm::Domain&>(*node.domain).permits().late() == 0);
+        CHECK((node->stat("sm_lost") == (killed ? 1U : 0U)));
+        if (shared) {
+            node.domain->deallocate(mine, kSize);
+        }
+        victim.kill();
+    }
+}
+
 TEST_CASE("kill: a server, and another takes its name") {
     const std::string name = "crash-server." + std::to_string(getpid());
     auto named = kDefaults;

@@ -37,12 +37,6 @@ const char* lacks(Promise promise) noexcept {
     if (native && (promise == Promise::forged_gets_end || promise == Promise::checked_keys)) {
         return "puts and gets are UCX's own, which trust peers (docs/ucx.md, Puts and gets)";
     }
-    const char* attach = std::getenv("NA_SM_CMA");
-    if (protocol == "na+sm" && promise == Promise::checked_keys &&
-        (attach == nullptr || std::string_view(attach) != "0")) {
-        return "memory is copied by process_vm_readv, with the library or without it "
-               "(docs/threat_model.md, What it does not cover)";
-    }
     if (native && promise == Promise::deaths_at_work) {
         return "UCX ends the process that owes an answer to a put or get of its own to a peer that "
                "dies (docs/ucx.md, Limits)";

@@ -359,3 +359,80 @@ TEST_CASE("a wrong key reads and writes nothing", "[memory][rma]") {
         }
     }
 }
+
+// Registered memory lies between two areas that are not registered. A description that was changed
+// reaches neither of them, and one that outlived its registration reaches nothing.
+TEST_CASE("only what is registered is reached", "[memory][rma]") {
+    if (const char* reason = support::lacks(support::Promise::checked_keys)) {
+        support::skip(reason);
+        return;
+    }
+    Pair p;
+    support::Random random(options().seed);
+    constexpr std::size_t kSize = 4096;
+    constexpr std::byte kSecret{0xAB};
+    std::vector<std::byte> there(3 * kSize, kSecret);
+    std::vector<std::byte> here(2 * kSize);
+    Mem local(p.a, here.data(), here.size(), NA_MEM_READWRITE);
+    const Quiet quiet;
+    const auto attempt = [&](const std::vector<std::byte>& bytes, bool put, std::size_t offset,
+                             std::size_t size) {
+        na_mem_handle_t* handle = nullptr;
+        na_return_t r = NA_Mem_handle_deserialize(p.a.cls(), &handle, bytes.data(), bytes.size());
+        if (r != NA_SUCCESS) {
+            return r;
+        }
+        Op op(p.a);
+        r = put ? op.put(local, 0, handle, offset, size, p.to_b)
+                : op.get(local, 0, handle, offset, size, p.to_b);
+        if (r == NA_SUCCESS) {
+            REQUIRE(until([&] { return op.done(); }, [&] { p.pump(); }));
+            r = op.ret();
+        }
+        NA_Mem_handle_free(p.a.cls(), handle);
+        return r;
+    };
+    const auto secret = [](std::byte b) { return b == kSecret; };
+    // A transport may drop the connection for a bad access, and take a while to make the next one.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+    for (const bool put : {false, true}) {
+        INFO((put ? "put" : "get"));
+        std::fill_n(there.begin() + kSize, kSize, std::byte{1});
+        Mem target(p.b, there.data() + kSize, kSize, put ? NA_MEM_WRITE_ONLY : NA_MEM_READ_ONLY);
+        const std::vector<std::byte> good = target.serialize();
+        // (What was refused before may have ended the connection.)
+        CHECK(until([&] { return attempt(good, put, 0, kSize) == NA_SUCCESS; }, [&] { p.pump(); }));
+        CHECK(attempt(good, !put, 0, kSize) == NA_PERMISSION);
+        for (int i = 0; i < 400 && std::chrono::steady_clock::now() < end; ++i) {
+            std::vector<std::byte> bytes = good;
+            for (std::uint64_t n = 1 + random.below(2); n != 0; --n) {
+                std::byte& one = bytes[random.below(bytes.size())];
+                one = random.below(2) == 0 ? static_cast<std::byte>(random.next())
+                                           : one ^ static_cast<std::byte>(1U << random.below(8));
+            }
+            std::fill(here.begin(), here.end(), std::byte{2});
+            const std::size_t offset = random.below(kSize);
+            static_cast<void>(attempt(bytes, put, offset, 1 + random.below(kSize)));
+            REQUIRE(std::none_of(here.begin(), here.end(), secret));
+        }
+        CHECK(std::all_of(there.begin(), there.begin() + kSize, secret));
+        CHECK(std::all_of(there.begin() + 2 * kSize, there.end(), secret));
+    }
+    std::vector<std::byte> stale;
+    {
+        Mem target(p.b, there.data(), kSize, NA_MEM_READWRITE);
+        stale = target.serialize();
+    }
+    // Something else is registered in its place.
+    std::vector<std::byte> other(kSize, kSecret);
+    Mem next(p.b, other.data(), other.size(), NA_MEM_READWRITE);
+    static_cast<void>(next.serialize());
+    for (const bool put : {false, true}) {
+        INFO((put ? "put" : "get"));
+        std::fill(here.begin(), here.end(), std::byte{2});
+        CHECK(attempt(stale, put, 0, kSize) != NA_SUCCESS);
+        CHECK(std::none_of(here.begin(), here.end(), secret));
+        CHECK(std::all_of(there.begin(), there.begin() + kSize, secret));
+        CHECK(std::all_of(other.begin(), other.end(), secret));
+    }
+}
