@@ -59,8 +59,9 @@ HG_PUBLIC hg_return_t HG_Bulk_create_attr(hg_class_t* hg_class, uint32_t count, 
                                           const hg_size_t* buf_sizes, uint8_t flags,
                                           const struct hg_bulk_attr* attrs, hg_bulk_t* handle);
 
-/* Gives one reference back; with the last, access by peers ends. Never waits: transfers in flight
- * hold references. HG_BULK_NULL: HG_SUCCESS. */
+/* Gives one reference back; with the last, access by peers ends. Transfers of this process hold
+ * references, and are not waited for. Over na+sm the last call waits for peers that are at work on
+ * the memory: microseconds as a rule, two seconds at most. HG_BULK_NULL: HG_SUCCESS. */
 HG_PUBLIC hg_return_t HG_Bulk_free(hg_bulk_t handle);
 
 /* One more reference, to keep a decoded descriptor beyond HG_Free_input, say. */

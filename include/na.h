@@ -250,6 +250,8 @@ NA_PUBLIC size_t NA_Mem_handle_get_max_segments(const na_class_t* na_class) NA_W
  * cannot reach. A handle that is used without this is registered as host memory on first use. */
 NA_PUBLIC na_return_t NA_Mem_register(na_class_t* na_class, na_mem_handle_t* mem_handle,
                                       enum na_mem_type mem_type, uint64_t device);
+/* No peer accesses the memory after this. Over na+sm it waits for peers that are at work on the
+ * memory: microseconds as a rule, two seconds at most. */
 NA_PUBLIC na_return_t NA_Mem_deregister(na_class_t* na_class, na_mem_handle_t* mem_handle);
 /* Bytes for NA_Mem_handle_deserialize at a peer. NA_OVERFLOW: too short. Untrusted bytes are safe
  * to deserialise. */

@@ -133,6 +133,7 @@ void Context::stats(std::vector<plugin::Stat>& out) const {
         {"sm_lost", stats_.lost},
         {"sm_connections", connections_},
         {"sm_replies_waiting", stats_.replies_waiting},
+        {"sm_late_peers", domain_.permits().late()},
     };
     out.insert(out.end(), std::begin(list), std::end(list));
 }

@@ -326,6 +326,7 @@ TEST_CASE("permits: a peer that says that it is busy delays one deregistration")
     CHECK(std::chrono::steady_clock::now() - start >=
           std::chrono::nanoseconds(PermitTable::kPatience));
     CHECK(permits_of(server).late() == 1);
+    CHECK(server->stat("sm_late_peers") == 1);
     // It has lost the connection, and every process that is it may not reach memory directly.
     CHECK(peer.in().bar.barred == 1);
     CHECK(settle([&] { return server->stat("sm_connections") == 1; }, server));
