@@ -81,6 +81,7 @@ bool Context::replace_worker() noexcept {
         util::free_descriptors(Worker::kFiles + kReserve) < Worker::kFiles + kReserve) {
         return false;
     }
+    workers_.back()->forget_closed();
     try {
         workers_.reserve(workers_.size() + 1);
         auto made = Worker::make(domain_);

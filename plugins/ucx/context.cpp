@@ -93,7 +93,8 @@ Error Context::listen() {
     if (Error error = take_messages(*workers_.front()); !ok(error.status)) {
         return error;
     }
-    if (!watch_fd(door_.fd(), EPOLLIN, door_)) {
+    if (!watch_fd(door_.fd(), EPOLLIN, door_) ||
+        (async::Drain::fd() >= 0 && !watch_fd(async::Drain::fd(), EPOLLIN, drain_))) {
         return Error{Status::nomem,
                      "cannot wait on a port: raise the limit on open files (ulimit -n)"};
     }
@@ -106,6 +107,9 @@ Context::~Context() {
     closed_ = true;
     release_peers();
     unwatch_fd(door_.fd());
+    if (async::Drain::fd() >= 0) {
+        unwatch_fd(async::Drain::fd());
+    }
     for (auto& [key, link] : links()) {
         leave(*link);
     }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "na/session/engine.hpp"
+#include "plugins/ucx/async.hpp"
 #include "plugins/ucx/domain.hpp"
 #include "plugins/ucx/link.hpp"
 #include "plugins/ucx/worker.hpp"
@@ -133,6 +134,7 @@ class Context final : public session::Engine, private Door::Porter {
     std::vector<std::unique_ptr<Worker>> workers_;
     const bool immediate_;  // UCX may be asked to send now or not at all
     Door door_;
+    async::Drain drain_;
     std::size_t expected_ = 0;         // newcomers that were admitted and have no way yet
     std::int64_t admitted_at_ = 0;     // the last of them
     std::int64_t next_complaint_ = 0;  // about descriptors

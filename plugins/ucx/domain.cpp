@@ -9,6 +9,7 @@
 #include "na/util/config.hpp"
 #include "na/util/guarded.hpp"
 #include "na/util/log.hpp"
+#include "plugins/ucx/async.hpp"
 #include "plugins/ucx/context.hpp"
 #include "plugins/ucx/transports.hpp"
 
@@ -51,6 +52,9 @@ Result<std::unique_ptr<plugin::Domain>> Domain::open(const plugin::OpenSpec& spe
     return guarded<plugin::Domain>([&]() -> Result<std::unique_ptr<plugin::Domain>> {
         if (Error error = session::Local::check_sizes("ucx", spec); !ok(error.status)) {
             return error;
+        }
+        if (Error error = async::enter(); !ok(error.status)) {
+            return Error{error.status, fmt::format("ucx+{}: {}", spec.protocol, error.message)};
         }
         auto settings = settle(spec);
         if (!settings) {

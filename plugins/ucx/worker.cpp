@@ -2,11 +2,13 @@
 #include "plugins/ucx/worker.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <new>
 
 #include <sys/stat.h>
 
 #include "na/util/tcp.hpp"
+#include "plugins/ucx/async.hpp"
 #include "plugins/ucx/domain.hpp"
 #include "plugins/ucx/transports.hpp"
 #include "plugins/ucx/wire.hpp"
@@ -35,6 +37,8 @@ Result<std::unique_ptr<Worker>> Worker::make(Domain& domain) {
     // Also where the user promises one thread: "single" means the one that makes the worker, and
     // since 1.18 UCX ends the process where another one uses it.
     params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+    const std::vector<int> descriptors = async::open_descriptors();
+    const std::vector<Listener> sockets = listeners_here();
     ucp_worker_h worker = nullptr;
     if (const ucs_status_t rc = ucp_worker_create(domain.ucp(), &params, &worker); rc != UCS_OK) {
         return failure(rc, "make a worker of UCX's");
@@ -49,7 +53,8 @@ Result<std::unique_ptr<Worker>> Worker::make(Domain& domain) {
             return failure(rc, "get a descriptor to wait on from UCX");
         }
     }
-    made->find_listeners();
+    made->find_listeners(sockets);
+    async::find_set(descriptors);
     return made;
 }
 
@@ -72,27 +77,47 @@ Error Worker::ask_addresses(bool far) {
     return Error{Status::success, {}};
 }
 
-// UCX does not name its sockets. They are those of this process that listen at a port whose number
-// is in the worker's address. (Where another socket's number happens to be there, the worker is
-// taken for deaf once that socket is closed, and replaced without need.)
-void Worker::find_listeners() {
+std::vector<Worker::Listener> Worker::listeners_here() {
+    std::vector<Listener> list;
     for (const util::ListeningSocket& socket : util::listening_sockets()) {
+        struct stat file {};
+        if (fstat(socket.fd, &file) == 0) {
+            list.push_back({socket.fd, file.st_ino, socket.at});
+        }
+    }
+    return list;
+}
+
+// UCX does not name its sockets. They are those that were not there before the worker, and listen
+// at a port whose number is in the worker's address.
+void Worker::find_listeners(const std::vector<Listener>& before) {
+    for (const Listener& socket : listeners_here()) {
         const char port[] = {static_cast<char>(socket.at.port >> 8),
                              static_cast<char>(socket.at.port & 0xff)};
-        if (addresses_.all.find(std::string_view(port, sizeof port)) != std::string::npos) {
-            struct stat file {};
-            if (fstat(socket.fd, &file) == 0) {
-                listeners_.push_back({socket.fd, file.st_ino, socket.at});
-            }
+        if (addresses_.all.find(std::string_view(port, sizeof port)) != std::string::npos &&
+            std::none_of(before.begin(), before.end(),
+                         [&](const Listener& old) { return old.inode == socket.inode; })) {
+            listeners_.push_back(socket);
         }
     }
 }
 
+bool Worker::Listener::closed() const noexcept {
+    struct stat file {};
+    return forgotten || fstat(fd, &file) != 0 || !S_ISSOCK(file.st_mode) || file.st_ino != inode;
+}
+
 bool Worker::deaf() const noexcept {
-    return std::any_of(listeners_.begin(), listeners_.end(), [](const Listener& l) {
-        struct stat file {};
-        return fstat(l.fd, &file) != 0 || !S_ISSOCK(file.st_mode) || file.st_ino != l.inode;
-    });
+    return std::any_of(listeners_.begin(), listeners_.end(), std::mem_fn(&Listener::closed));
+}
+
+void Worker::forget_closed() noexcept {
+    for (Listener& listener : listeners_) {
+        if (!listener.forgotten && listener.closed()) {
+            listener.forgotten = true;
+            async::remove_handler(listener.fd);
+        }
+    }
 }
 
 std::size_t Worker::hang_up_on_strangers() const noexcept {

@@ -4,7 +4,8 @@
 // UCX's tcp closes the socket that it listens at for good when it cannot accept, which is what
 // happens when the process has no descriptor left (uct/tcp, 1.13 to 1.17). Peers that know the
 // worker go on; new ones are refused by the kernel. Such a worker is deaf: a Context makes another
-// one, and its bootstrap port tells newcomers of that one.
+// one, and its bootstrap port tells newcomers of that one. UCX leaves the handler of that socket
+// behind (async.hpp).
 #pragma once
 
 #include <cstddef>
@@ -35,6 +36,7 @@ class Worker final : public session::Watcher {
 
     // Errors: UCX's own; opnotsupported: the address is too long.
     static Result<std::unique_ptr<Worker>> make(Domain& domain);
+    ~Worker() { forget_closed(); }
 
     ucp_worker_h get() const noexcept { return worker_.get(); }
     // Readable when UCX has something to do; -1: the class never waits.
@@ -42,6 +44,8 @@ class Worker final : public session::Watcher {
     const Addresses& addresses() const noexcept { return addresses_; }
     // UCX has closed a socket that it listened at.
     bool deaf() const noexcept;
+    // Before UCX opens something in place of what it closed: removes handlers of closed sockets.
+    void forget_closed() noexcept;
     // Shuts down connections to it on which nothing was ever said. Answers how many. Reads /proc.
     std::size_t hang_up_on_strangers() const noexcept;
     // Its descriptor ends the sleep; progress is Context::poll()'s.
@@ -51,13 +55,17 @@ class Worker final : public session::Watcher {
 
  private:
     struct Listener {
+        bool closed() const noexcept;
+
         int fd;
         ino_t inode;
         util::IpEndpoint at;
+        bool forgotten = false;  // closed, and its handler is removed
     };
+    static std::vector<Listener> listeners_here();
     Worker() = default;
     Error ask_addresses(bool far);
-    void find_listeners();
+    void find_listeners(const std::vector<Listener>& before);
 
     UcpWorker worker_;
     int fd_ = -1;
