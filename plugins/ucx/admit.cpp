@@ -54,6 +54,7 @@ Frame::Refusal Context::admit() noexcept {
     }
     ++expected_;
     admitted_at_ = now;
+    unmarked_ = true;
     return Frame::Refusal::none;
 }
 

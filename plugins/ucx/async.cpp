@@ -4,27 +4,20 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <iterator>
-#include <memory>
 #include <mutex>
 #include <span>
-#include <string>
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <ucs/sys/event_set.h>
 #include <ucs/type/status.h>
-#include <unistd.h>
 
 #include "na/util/fd.hpp"
 #include "na/util/lineage.hpp"
+#include "plugins/ucx/descriptors.hpp"
 
 // Of libucs, in no public header; null where a UCX has none.
 extern "C" {
@@ -46,36 +39,9 @@ struct {
     std::atomic<bool> drained{false};  // by contexts: the process has no such thread
 } known;
 
-struct Member {
-    int fd;
-    std::uint64_t data;
-};
-
-// Members of an epoll set; none: it is another kind of file.
-std::vector<Member> members_of(int set) {
-    std::vector<Member> list;
-    std::ifstream info(fmt::format("/proc/self/fdinfo/{}", set));
-    for (std::string line; std::getline(info, line);) {
-        // "tfd:       12 events:       19 data:                c  pos:0 ino:401 sdev:f"
-        const std::size_t data = line.find(" data:");
-        if (line.starts_with("tfd:") && data != std::string::npos) {
-            list.push_back(
-                {std::atoi(line.c_str() + 4), std::strtoull(line.c_str() + data + 6, nullptr, 16)});
-        }
-    }
-    return list;
-}
-
 // UCX keeps the number of each member as its data.
 bool is_numbered(const Member& m) noexcept {
     return m.data == static_cast<std::uint64_t>(m.fd);
-}
-
-bool is_set(int fd) {
-    char target[32] = {};
-    const ssize_t n =
-        readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), target, sizeof target - 1);
-    return n > 0 && std::strcmp(target, "anon_inode:[eventpoll]") == 0;
 }
 
 ino_t file_of_pipe(int fd) noexcept {
@@ -91,36 +57,21 @@ bool lives() noexcept {
 
 }  // namespace
 
-std::vector<int> open_descriptors() {
-    std::vector<int> list;
-    const std::unique_ptr<DIR, int (*)(DIR*)> all(opendir("/proc/self/fd"), closedir);
-    while (const dirent* entry = all != nullptr ? readdir(all.get()) : nullptr) {
-        char* end = nullptr;
-        const int fd = static_cast<int>(std::strtol(entry->d_name, &end, 10));
-        if (end != entry->d_name && *end == '\0' && fd != dirfd(all.get())) {
-            list.push_back(fd);
-        }
-    }
-    std::sort(list.begin(), list.end());
-    return list;
-}
-
 void find_set(const std::vector<int>& before) {
     if (known.drained) {
         return;  // it is ours
     }
-    const std::vector<int> now = open_descriptors();
-    const auto is_new = [&](int fd) {
-        return !std::binary_search(before.begin(), before.end(), fd);
+    const std::vector<int> fresh = opened_since(before);
+    const auto is_new = [&](const Member& m) {
+        return std::binary_search(fresh.begin(), fresh.end(), m.fd);
     };
-    for (const int set : now) {
-        if (!is_set(set)) {
+    for (const int set : open_descriptors()) {
+        if (!is_epoll_set(set)) {
             continue;
         }
         const std::vector<Member> members = members_of(set);
         if (!std::all_of(members.begin(), members.end(), is_numbered) ||
-            std::none_of(members.begin(), members.end(),
-                         [&](const Member& m) { return is_new(m.fd); })) {
+            std::none_of(members.begin(), members.end(), is_new)) {
             continue;
         }
         for (const Member& m : members) {
@@ -129,6 +80,7 @@ void find_set(const std::vector<int>& before) {
                 known.pipe = m.fd;
                 known.pipe_file = file;
                 known.process = util::forks();
+                close_on_exec(set);
                 return;
             }
         }

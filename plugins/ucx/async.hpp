@@ -19,9 +19,6 @@
 
 namespace na::ucx::async {
 
-// The numbers of this process's descriptors, in ascending order. Reads /proc.
-std::vector<int> open_descriptors();
-
 // Finds the set of UCX's thread: the one that holds a descriptor which UCX has opened. `before`:
 // open_descriptors() before UCX opened something. Throws std::bad_alloc. Any thread.
 void find_set(const std::vector<int>& before);

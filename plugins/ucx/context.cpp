@@ -21,6 +21,10 @@ constexpr std::int64_t kFarewell = 20'000'000;  // ns: how long closing waits fo
 constexpr std::int64_t kFarewellStep = 1'000'000;
 constexpr std::int64_t kCloseLimit = 500'000'000;  // ns: and for UCX to close endpoints
 constexpr std::int64_t kFdInterval = 200'000;      // ns
+// Between looks at connections, which cost by their number: at most a twentieth of the time.
+constexpr std::int64_t kMarkInterval = 10 * session::kMs;
+constexpr std::int64_t kMarkShare = 20;
+constexpr std::int64_t kArrival = 1000 * session::kMs;  // from the bootstrap port to a greeting
 
 // A stranger costs two descriptors while it is looked for where it says it is: whoever makes
 // strangers up shall not use up what the process has.
@@ -196,6 +200,9 @@ std::size_t Context::poll() {
     if (workers_.size() > 1) [[unlikely]] {
         close_unused_workers();
     }
+    if (unmarked_) [[unlikely]] {
+        mark_connections();
+    }
     moved_ = progress_workers();
     std::size_t events = arrivals_;
     if (!spent_.empty()) {
@@ -211,6 +218,29 @@ std::size_t Context::poll() {
         events += post_waiting();
     }
     return events;
+}
+
+// UCX's connections are in its epoll sets. They are looked at while peers come or are greeted, and
+// once after that.
+void Context::mark_connections() noexcept {
+    const std::int64_t start = session::now_ns();
+    if (start < next_mark_) {
+        return;
+    }
+    try {
+        const bool more = start - admitted_at_ < kArrival ||
+                          std::any_of(links().begin(), links().end(), [](const auto& entry) {
+                              return entry.second->state == session::Link::State::greeting;
+                          });
+        for (const auto& worker : workers_) {
+            worker->keep_from_helpers();
+        }
+        unmarked_ = more;
+    } catch (const std::bad_alloc&) {
+        // the next time
+    }
+    const std::int64_t end = session::now_ns();
+    next_mark_ = end + std::max(kMarkInterval, (end - start) * kMarkShare);
 }
 
 // What UCX is done with. In the destructor the operations have ended before.
@@ -246,6 +276,9 @@ Context::Rest Context::rest() noexcept {
     }
     if (!serving_.empty() || !closing_.empty()) {
         retry_soon();
+    }
+    if (unmarked_) {
+        wake_within(session::kLook);
     }
     Rest how = Rest::watched;
     for (const auto& worker : workers_) {

@@ -49,6 +49,7 @@ class Context final : public session::Engine, private Door::Porter {
     Error take_messages(const Worker& worker) noexcept;
     unsigned progress_workers() noexcept;
     std::size_t poll() override;
+    void mark_connections() noexcept;
     Rest rest() noexcept override;
     std::size_t settle_spent();
     void see_off() noexcept;
@@ -144,6 +145,8 @@ class Context final : public session::Engine, private Door::Porter {
     const std::unique_ptr<UnpackRoom> unpack_room_;  // null: puts and gets are messages
     const bool devices_;                             // UCX's own move memory of devices
     std::size_t with_ucx_ = 0;
+    bool unmarked_ = false;  // connections that exec() would hand on may be there
+    std::int64_t next_mark_ = 0;
     bool closed_ = false;
     std::size_t arrivals_ = 0;  // in the last poll()
     unsigned moved_ = 0;        // what UCX said then

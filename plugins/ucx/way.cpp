@@ -171,6 +171,7 @@ bool Context::make_way(Link& link, const void* address) noexcept {
     way->worker = workers_.back().get();
     ++way->worker->ways;
     way->link = &link;
+    unmarked_ = unmarked_ || !link.self;
     link.way = way.release();
     await_ready(*link.way);
     return true;

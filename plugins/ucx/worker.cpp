@@ -9,6 +9,7 @@
 
 #include "na/util/tcp.hpp"
 #include "plugins/ucx/async.hpp"
+#include "plugins/ucx/descriptors.hpp"
 #include "plugins/ucx/domain.hpp"
 #include "plugins/ucx/transports.hpp"
 #include "plugins/ucx/wire.hpp"
@@ -37,7 +38,7 @@ Result<std::unique_ptr<Worker>> Worker::make(Domain& domain) {
     // Also where the user promises one thread: "single" means the one that makes the worker, and
     // since 1.18 UCX ends the process where another one uses it.
     params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-    const std::vector<int> descriptors = async::open_descriptors();
+    const std::vector<int> descriptors = open_descriptors();
     const std::vector<Listener> sockets = listeners_here();
     ucp_worker_h worker = nullptr;
     if (const ucs_status_t rc = ucp_worker_create(domain.ucp(), &params, &worker); rc != UCS_OK) {
@@ -54,6 +55,7 @@ Result<std::unique_ptr<Worker>> Worker::make(Domain& domain) {
         }
     }
     made->find_listeners(sockets);
+    made->find_sets(descriptors);
     async::find_set(descriptors);
     return made;
 }
@@ -98,6 +100,24 @@ void Worker::find_listeners(const std::vector<Listener>& before) {
             std::none_of(before.begin(), before.end(),
                          [&](const Listener& old) { return old.inode == socket.inode; })) {
             listeners_.push_back(socket);
+            close_on_exec(socket.fd);
+        }
+    }
+}
+
+void Worker::find_sets(const std::vector<int>& before) {
+    for (const int fd : opened_since(before)) {
+        if (is_epoll_set(fd)) {
+            sets_.push_back(fd);
+            close_on_exec(fd);
+        }
+    }
+}
+
+void Worker::keep_from_helpers() const {
+    for (const int set : sets_) {
+        for (const Member& member : members_of(set)) {
+            close_on_exec(member.fd);
         }
     }
 }

@@ -46,6 +46,9 @@ class Worker final : public session::Watcher {
     bool deaf() const noexcept;
     // Before UCX opens something in place of what it closed: removes handlers of closed sockets.
     void forget_closed() noexcept;
+    // Has its connections closed by exec(): a helper program that inherits one keeps it open after
+    // this process has died. Reads /proc, throws std::bad_alloc.
+    void keep_from_helpers() const;
     // Shuts down connections to it on which nothing was ever said. Answers how many. Reads /proc.
     std::size_t hang_up_on_strangers() const noexcept;
     // Its descriptor ends the sleep; progress is Context::poll()'s.
@@ -66,11 +69,13 @@ class Worker final : public session::Watcher {
     Worker() = default;
     Error ask_addresses(bool far);
     void find_listeners(const std::vector<Listener>& before);
+    void find_sets(const std::vector<int>& before);
 
     UcpWorker worker_;
     int fd_ = -1;
     Addresses addresses_;
     std::vector<Listener> listeners_;
+    std::vector<int> sets_;  // epoll; those of tcp hold its connections
 };
 
 }  // namespace na::ucx

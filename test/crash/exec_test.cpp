@@ -12,7 +12,6 @@
 
 #include "crash/na_side.hpp"
 #include "na/util/tcp.hpp"
-#include "support/options.hpp"
 
 namespace {
 
@@ -53,11 +52,6 @@ void server(Link& link) {
 }  // namespace
 
 TEST_CASE("a helper program holds nothing of a server that was killed", "[na][exec]") {
-    const std::string& example = support::options().example;
-    if (example.starts_with("ucx")) {
-        support::skip("UCX's own sockets are not marked close-on-exec");
-        return;
-    }
     Party victim(Party::As::process, server);
     {
         NaSide side({});
