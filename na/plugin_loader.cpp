@@ -7,10 +7,13 @@
 #include <new>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include "na/util/config.hpp"
 
@@ -94,6 +97,44 @@ const std::string& installed_folder() {
     return folder;
 }
 
+struct Loaded {
+    void* module = nullptr;
+    std::string why_not;
+};
+
+Loaded load(const std::string& file) {
+    const KeptSignals signals;
+    Loaded loaded;
+    loaded.module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (loaded.module == nullptr) {
+        const char* why = dlerror();
+        loaded.why_not = why == nullptr ? "dlopen failed" : why;
+    }
+    return loaded;
+}
+
+// UCX reads `ucx.conf` in the working directory and in $HOME while it is loaded, and the file may
+// name modules to load. In a privileged process both folders are the caller's choice: so a thread
+// with a working directory of its own loads, and $HOME is not there meanwhile.
+Loaded load_apart(const std::string& file) {
+    const config::WithoutHome hidden;
+    Loaded loaded;
+    try {
+        std::thread([&] {
+            if ((unshare(CLONE_FS) != 0 || chdir("/") != 0) && named_for(file, "ucx")) {
+                loaded.why_not =
+                    "UCX would read ucx.conf in the working directory, which the caller of this "
+                    "privileged process has chosen";
+                return;
+            }
+            loaded = load(file);
+        }).join();
+    } catch (const std::system_error& e) {
+        loaded.why_not = e.what();
+    }
+    return loaded;
+}
+
 }  // namespace
 
 std::vector<std::string> plugin_modules() {
@@ -125,14 +166,10 @@ bool named_for(std::string_view file, std::string_view class_name) noexcept {
 }
 
 Result<std::unique_ptr<plugin::Plugin>> load_plugin(const std::string& file) {
-    void* module = nullptr;
-    {
-        const KeptSignals signals;
-        module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    }
+    Loaded loaded = config::privileged() ? load_apart(file) : load(file);
+    void* const module = loaded.module;
     if (module == nullptr) {
-        const char* why = dlerror();
-        return Error{Status::nodev, why == nullptr ? "dlopen failed" : why};
+        return Error{Status::nodev, std::move(loaded.why_not)};
     }
     const auto* entry = static_cast<const plugin::Entry*>(dlsym(module, "na_plugin_entry"));
     const auto refuse = [module](std::string why) {

@@ -106,6 +106,20 @@ void forget_libraries_where_privileged() {
     }
 }
 
+WithoutHome::WithoutHome() {
+    // Not secure_getenv(): it is put back as it was.
+    if (const char* home = getenv("HOME"); home != nullptr) {
+        home_ = home;
+        unsetenv("HOME");
+    }
+}
+
+WithoutHome::~WithoutHome() {
+    if (!home_.empty()) {
+        setenv("HOME", home_.c_str(), 1);
+    }
+}
+
 std::optional<std::string> of_library(const std::string& name) {
     const char* v = read(name.c_str());
     return v != nullptr && *v != '\0' ? std::optional<std::string>(v) : std::nullopt;

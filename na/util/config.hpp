@@ -99,6 +99,18 @@ bool privileged() noexcept;
 // from the environment, because those libraries read it themselves. Call: before a module is
 // loaded. Not safe beside getenv() of another thread, and does nothing in other processes.
 void forget_libraries_where_privileged();
+// For the life of this object $HOME is not set: a library beneath reads files there. For privileged
+// processes, with the caveat above.
+class WithoutHome {
+ public:
+    WithoutHome();
+    ~WithoutHome();
+    WithoutHome(const WithoutHome&) = delete;
+    WithoutHome& operator=(const WithoutHome&) = delete;
+
+ private:
+    std::string home_;  // empty: it was not set
+};
 
 // What the environment says to a library beneath a plugin, whose variables are not ours to list.
 // Nothing: not set.

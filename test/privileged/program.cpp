@@ -12,6 +12,11 @@ int main() {
     std::printf("FI_PROVIDER_PATH %s\n",
                 std::getenv("FI_PROVIDER_PATH") == nullptr ? "gone" : "kept");
     std::printf("UCX_MODULE_DIR %s\n", std::getenv("UCX_MODULE_DIR") == nullptr ? "gone" : "kept");
+    // UCX reads files of its settings as it is loaded.
+    na_class_t* ucx = NA_Initialize("ucx+tcp://127.0.0.1", false);
+    std::printf("ucx %s\n", ucx == nullptr ? "refused" : "opened");
+    std::printf("HOME %s\n", std::getenv("HOME") == nullptr ? "gone" : "kept");
+    NA_Finalize(ucx);
     std::printf("UNRELATED %s\n", std::getenv("UNRELATED") == nullptr ? "gone" : "kept");
     NA_Finalize(cls);
     return 0;
