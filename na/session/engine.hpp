@@ -220,6 +220,9 @@ class Engine : public plugin::Context {
     // The same where the peer has gone, or the library gives the way to it up, and nothing more
     // comes: its answers that wait for room come first.
     void parted(Link& link);
+    // The code of a peer that the transport does not reach: addrnotavail where this host has no way
+    // to it, which says nothing about the peer.
+    Status unreached(const Link& link) const noexcept;
     // The same where nobody is at the other end any more, as the system says: what was sent before
     // that may be here, unread, and is read first.
     void departed(Link& link) noexcept {

@@ -131,7 +131,7 @@ void Engine::parted(Link& link) {
     const bool known = link.parting;
     link.parting = !link.held[static_cast<std::size_t>(Lane::expected)].empty();
     if (!link.parting) {
-        lost(link, Status::hostunreach);
+        lost(link, link.state == Link::State::greeting ? unreached(link) : Status::hostunreach);
     } else if (!known) {
         end_operations(link, Status::hostunreach);
     }
@@ -253,11 +253,11 @@ bool Engine::send_control(Link& link, Kind kind, std::uint64_t cookie, std::uint
         if (link.state == Link::State::up) {
             fade(link);
         } else {
-            // The core may be in a post: it hears of the end in progress(). Only a shortage here
-            // has a code of its own; that there is no way to the peer is told in many.
-            doom(link, posted.status == Status::nomem || posted.status == Status::busy
-                           ? posted.status
-                           : Status::hostunreach);
+            // The core may be in a post: it hears of the end in progress(). Causes in this host
+            // have codes of their own; that nobody is there is told in many.
+            const bool here = posted.status == Status::nomem || posted.status == Status::busy ||
+                              posted.status == Status::addrnotavail;
+            doom(link, here ? posted.status : Status::hostunreach);
         }
     }
     return true;

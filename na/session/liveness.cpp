@@ -349,8 +349,20 @@ void Engine::probe(Link& link, std::int64_t now) {
         return;
     }
     if (means_gone(link, error, now)) {
-        lost(link, Status::hostunreach);
+        lost(link, link.fate);
     }
+}
+
+Status Engine::unreached(const Link& link) const noexcept {
+    if (!traits_.port_is_tcp || link.address.naming() != Naming::ip || link.self) {
+        return Status::hostunreach;
+    }
+    util::IpEndpoint place = link.address.ip();
+    place.port = static_cast<std::uint16_t>(place.port + link.target);
+    // A class at the loopback address sends to no other host. Another address is not needed: the
+    // system chooses one.
+    const util::IpAddress& here = local_.address.ip().address;
+    return util::status_unreached(here.is_loopback() ? here : util::IpAddress{}, place);
 }
 
 // What a probe that has ended says. Who meets a peer for the first time hears at once that there is
@@ -384,13 +396,16 @@ bool Engine::means_gone(Link& link, int error, std::int64_t now) {
     if (says_gone(error)) {
         gone = link.state != Link::State::up || link.vacant.lasts(now, kLastWords);
         link.next_probe = std::min(link.next_probe, now + kLastWordsStep);
-    } else if (says_no_way(error)) {
+    } else if (says_no_way(error) || unreached(link) == Status::addrnotavail) {
         gone = link.state != Link::State::up || link.no_way.lasts(now, kOutage);
     } else if (says_ended(error)) {
         ask_again(link, now);
     }
     if (gone) {
-        NA_LOG_INFO(addr, "nobody is at {}: {}", link.address, std::strerror(error));
+        link.fate = unreached(link);
+        NA_LOG_INFO(addr, "{} {}: {}",
+                    link.fate == Status::addrnotavail ? "this host has no way to" : "nobody is at",
+                    link.address, std::strerror(error));
     }
     return gone;
 }
@@ -415,7 +430,7 @@ bool Engine::may_wait(Link& link) noexcept {
         return false;
     }
     if (means_gone(link, error, now)) {
-        doom(link);
+        doom(link, link.fate);
     }
     return link.answered;
 }

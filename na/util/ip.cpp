@@ -13,6 +13,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 
 #include "na/util/fd.hpp"
 
@@ -367,16 +368,46 @@ Result<IpSubnet> parse_subnet(std::string_view text) {
     return IpSubnet{*address, bits};
 }
 
-bool may_send(const IpAddress& from, const IpEndpoint& to) noexcept {
+namespace {
+
+// What this host sends to itself goes by the loopback, whose routes stay when it is down.
+bool loopback_is_down(int socket) noexcept {
+    ifreq request{};
+    std::strcpy(request.ifr_name, "lo");
+    return ioctl(socket, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) == 0;
+}
+
+}  // namespace
+
+// connect() of a datagram socket looks the route up, and no more.
+int no_way(const IpAddress& from, const IpEndpoint& to) noexcept {
     sockaddr_storage name;
-    const UniqueFd fd(socket(from.v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const UniqueFd fd(socket(to.address.v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     socklen_t size = from.fill(name, 0);
-    if (!fd || bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0) {
-        return true;
+    if (!fd ||
+        (!from.is_any() && bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0)) {
+        return 0;
     }
     size = to.address.fill(name, to.port);
-    return connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), size) == 0 ||
-           errno != EINVAL;
+    if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), size) == 0) {
+        size = sizeof name;
+        const bool to_itself =
+            to.address.is_loopback() ||
+            (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&name), &size) == 0 &&
+             IpAddress::from(reinterpret_cast<const sockaddr*>(&name)) == to.address);
+        return to_itself && loopback_is_down(fd.get()) ? ENETDOWN : 0;
+    }
+    switch (errno) {
+        case ENETUNREACH:
+        case EHOSTUNREACH:
+        case ENETDOWN:
+        case EADDRNOTAVAIL:
+        case EINVAL:
+        case EACCES:  // a route that prohibits
+            return errno;
+        default:
+            return 0;
+    }
 }
 
 std::string why_refused(std::uint16_t port) {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -131,9 +132,20 @@ Result<IpChoice> choose_address(std::string_view host, AddressFormat format,
 // On this machine. Logs an error where the choice is cut off.
 Result<IpChoice> choose_address(const plugin::OpenSpec& spec);
 
-// Whether the system would send from that address to there: not from 127.0.0.1 to another machine.
-// Sends nothing. Where it cannot be told: true.
-bool may_send(const IpAddress& from, const IpEndpoint& to) noexcept;
+// Why this host sends nothing from an address (any: of its choice) to `to`, as a number of errno:
+// no route, a link that is down, a loopback address towards another host. 0: it would send, or that
+// cannot be told. Looks the route up and sends nothing, so that the answer says nothing about who
+// is at `to`. By any thread.
+int no_way(const IpAddress& from, const IpEndpoint& to) noexcept;
+inline bool may_send(const IpAddress& from, const IpEndpoint& to) noexcept {
+    return no_way(from, to) != EINVAL;  // the wrong scope, and not only a missing route
+}
+
+// The code of a peer that is not reached: addrnotavail where the cause is in this host, else
+// hostunreach, which membership services take for a death.
+inline Status status_unreached(const IpAddress& from, const IpEndpoint& to) noexcept {
+    return no_way(from, to) != 0 ? Status::addrnotavail : Status::hostunreach;
+}
 
 // Where the system has refused to let us listen at `port`: why, and what to do, as the end of a
 // message; empty: it keeps that port for nobody.

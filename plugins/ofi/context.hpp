@@ -79,7 +79,7 @@ class Context final : public session::Engine {
                             Op* op) noexcept override;
     bool transmit_at_once(session::Link& link, std::span<const std::byte> bytes) noexcept override;
     void carried(Link& link) noexcept;
-    static plugin::Posted refused(const Link& link, ssize_t rc) noexcept;
+    plugin::Posted refused(const Link& link, ssize_t rc) const noexcept;
 
     // strangers.cpp
     void not_now(Link& link) noexcept;

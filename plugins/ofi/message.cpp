@@ -12,7 +12,7 @@ namespace na::ofi {
 using plugin::Posted;
 
 // What did not go, and why.
-Posted Context::refused(const Link& link, ssize_t rc) noexcept {
+Posted Context::refused(const Link& link, ssize_t rc) const noexcept {
     if (rc == -FI_EAGAIN) {
         return Posted::again();
     }
@@ -24,7 +24,12 @@ Posted Context::refused(const Link& link, ssize_t rc) noexcept {
     } else {
         NA_LOG_INFO(msg, "cannot send to {}: {}", link.address, fi_strerror(static_cast<int>(-rc)));
     }
-    return Posted::failed(status_with_peer(rc));
+    Status status = status_with_peer(rc);
+    if (status != Status::nomem && domain_.provider().probe == Probe::tcp &&
+        util::no_way(domain_.bind_address(), link.place()) != 0) {
+        status = Status::addrnotavail;
+    }
+    return Posted::failed(status);
 }
 
 Posted Context::transmit(session::Link& to, std::span<const std::byte> bytes, Op* op) noexcept {

@@ -37,6 +37,12 @@ void Context::not_now(Link& link) noexcept {
         return;
     }
     next_look_at_ways_ = now + kBetweenLooks;
+    // A session that stands outlives a disturbance of the network.
+    if (link.state == Link::State::greeting && unreached(link) == Status::addrnotavail) {
+        NA_LOG_INFO(addr, "this host has no way to {}", link.address);
+        doom(link, Status::addrnotavail);
+        return;
+    }
     if (leads_nowhere(link, now)) {
         doom(link);
     }

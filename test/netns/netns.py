@@ -183,6 +183,11 @@ def chosen_interface(network):
     require("no link with an address is up" in log, f"nothing was said of the loopback:\n{log}")
 
 
+def no_way_answers():
+    # UCX tells of no cause.
+    return ["failed HG_ADDRNOTAVAIL"] + (["failed HG_HOSTUNREACH"] if options.protocol.startswith("ucx") else [])
+
+
 def from_the_loopback(network):
     """Who is at 127.0.0.1 reaches nobody on other hosts, and is told so; the same address, of his own host, he does."""
     a, b = two_hosts(network, "10.1.0.{}/24")
@@ -192,9 +197,41 @@ def from_the_loopback(network):
     client.tell(f"call {peer} echo")
     answer = client.hear(25)
     print(f"    {answer} after {time.monotonic() - since:.1f} s")
-    require(answer == "failed HG_HOSTUNREACH", f"{client.name}: {answer}")
+    require(answer in no_way_answers(), f"{client.name}: {answer}")
     call_all(client, client.ask(f"peer {near.uri}"))
     close(client, near, server)
+
+
+def no_way(network):
+    """A host without a way to a living peer does not call the peer dead: no route, a link that is down, no loopback."""
+    a, b = two_hosts(network, "10.1.0.{}/24")
+    b.join("net1", "10.2.0.2/24")
+    server, far = start(b, "10.1.0.2:7500"), start(b, "10.2.0.2:7501")
+    near = start(a, "127.0.0.1:7502")
+    client = start(a)
+
+    def unreached(uri, what):
+        client.tell(f"call {client.ask(f'peer {uri}')} echo")
+        answer = client.hear(25)
+        print(f"    {what}: {answer}")
+        require(answer in no_way_answers(), f"{what}: {answer}")
+
+    unreached(far.uri, "no route")
+    a.configure("link", "set", "eth0", "down")
+    unreached(server.uri, "link down")
+    a.configure("link", "set", "lo", "down")
+    unreached(near.uri, "no loopback")
+    a.configure("link", "set", "lo", "up")
+    a.configure("link", "set", "eth0", "up")
+    for process in (server, near):
+        peer = client.ask(f"peer {process.uri}")
+        wait_until_reached(client, peer)
+        call_all(client, peer)
+    # Nobody listens there: that is said as ever.
+    client.tell(f"call {client.ask(f'peer {server.uri[:-1]}9')} echo")
+    answer = client.hear(25)
+    require(answer == "failed HG_HOSTUNREACH", f"nobody: {answer}")
+    close(client, near, far, server)
 
 
 def mtu_1280(network):
@@ -360,7 +397,7 @@ def process_killed(network):
     close(client)
 
 
-SCENARIOS = (ipv4, ipv6_only, two_subnets, chosen_interface, from_the_loopback, mtu_1280, cable_pulled, connection_broken, process_killed, host_gone)
+SCENARIOS = (ipv4, ipv6_only, two_subnets, chosen_interface, from_the_loopback, no_way, mtu_1280, cable_pulled, connection_broken, process_killed, host_gone)
 
 
 def skip(reason):

@@ -158,6 +158,20 @@ TEST_CASE("the loopback sends to this machine only", "[ip]") {
     }
 }
 
+TEST_CASE("who is not reached for a cause in this host is not called dead", "[ip]") {
+    const auto way = [](const char* from, const char* to) {
+        return no_way(*IpAddress::parse(from), *parse_endpoint(to));
+    };
+    CHECK(way("0.0.0.0", "127.0.0.1:80") == 0);
+    CHECK(way("127.0.0.1", "127.0.0.1:80") == 0);
+    CHECK(way("192.0.2.77", "203.0.113.1:80") == 0);  // cannot be told
+    CHECK(way("0.0.0.0", "[::1]:80") == way("::", "[::1]:80"));
+    CHECK(status_unreached({}, *parse_endpoint("127.0.0.1:1")) == na::Status::hostunreach);
+    CHECK(way("127.0.0.1", "203.0.113.1:80") != 0);
+    CHECK(way("0.0.0.0", "255.255.255.255:80") != 0);  // no peer's, with or without a route
+    CHECK(status_unreached({}, *parse_endpoint("255.255.255.255:80")) == na::Status::addrnotavail);
+}
+
 TEST_CASE("ports that the system keeps", "[ip]") {
     CHECK(why_refused(0).empty());
     CHECK(why_refused(65535).empty());
