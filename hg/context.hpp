@@ -304,6 +304,19 @@ inline void Handle::arrived() noexcept {
     hand_on();
 }
 
+// The same inside the handler of a whole request. Requests that have others before them in the queue
+// are what the turns of peers count.
+inline void Handle::arrived_whole() noexcept {
+    refs_.store(kUserRef + kLibraryRef + answer_ref(), std::memory_order_relaxed);
+    stage_.store(Stage::received, std::memory_order_release);
+    if (info_.context->callbacks_due() == 0) [[likely]] {
+        finish(&Handle::dispatch);
+    } else {
+        port_->request_due();
+        finish(&Handle::dispatch_due);
+    }
+}
+
 // The same where the references are there already, perhaps with more of the program's.
 inline void Handle::hand_on() noexcept {
     stage_.store(Stage::received, std::memory_order_release);

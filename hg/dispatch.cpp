@@ -35,6 +35,11 @@ void Handle::dispatch(Completion& c) {
     }
 }
 
+void Handle::dispatch_due(Completion& c) {
+    of(c).port_->request_begun();
+    dispatch(c);
+}
+
 // The RPC was registered again while the request waited, or is no longer. False: the request has
 // been refused, as one that comes now, and the program's reference is gone with it.
 bool Handle::look_again() noexcept {

@@ -86,31 +86,12 @@ class Handle : private Completion {
 
     void ref_user() noexcept { add_refs(kUserRef); }
     // False: there was no reference left to give (a double free); nothing happened.
-    bool unref_user() noexcept {
-        std::uint64_t before = refs_.load(std::memory_order_relaxed);
-        do {
-            if ((before & kUserRefs) == 0) [[unlikely]] {
-                return false;
-            }
-            if ((before & kUserRefs) == kUserRef && (before & (kAnswerRef | kGots)) != 0)
-                [[unlikely]] {
-                return unref_last_of_program(kUserRef);
-            }
-        } while (!swap_refs(before, before - kUserRef));
-        if (before == kUserRef) {
-            last_unref();
-        }
-        return true;
-    }
+    bool unref_user() noexcept;
     // Each structure that the program got holds a reference. A release that no get belongs to must
     // not drop a reference of the program: has_got() tells beforehand.
     // A program that never releases, and uses the handle again and again, gets as much as can be
     // counted; what comes then holds no reference.
-    void ref_got() noexcept {
-        if ((refs_.load(std::memory_order_relaxed) & kGots) != kGots) [[likely]] {
-            add_refs(kUserRef + kGot);
-        }
-    }
+    void ref_got() noexcept;
     bool has_got() const noexcept { return (refs_.load(std::memory_order_relaxed) & kGots) != 0; }
     // Programs that decode the raw buffers themselves release the structure as if they had got it.
     void note_raw() const noexcept { raw_of_.store(kRaw | cookie_, std::memory_order_relaxed); }
@@ -119,15 +100,7 @@ class Handle : private Completion {
         return raw_of_.exchange(0, std::memory_order_relaxed) == (kRaw | cookie_);
     }
     // Requires: has_got().
-    void unref_got() noexcept {
-        std::uint64_t before = refs_.load(std::memory_order_relaxed);
-        do {
-            if ((before & kUserRefs) == kUserRef) [[unlikely]] {
-                (void)unref_last_of_program(kUserRef + kGot);
-                return;
-            }
-        } while (!swap_refs(before, before - (kUserRef + kGot)));
-    }
+    void unref_got() noexcept;
     // The same, but a target that will not answer may give one more than it has: that of the
     // answer.
     bool give_back() noexcept {
@@ -136,11 +109,7 @@ class Handle : private Completion {
     }
     // The library's included, and that of the answer: programs that clean up before they give back
     // what they take for the last one may still have to respond.
-    std::int32_t refs() const noexcept {
-        const std::uint64_t n = refs_.load(std::memory_order_relaxed);
-        return static_cast<std::int32_t>((n & kUserRefs) + ((n & ~kAnswerRef) / kLibraryRef) +
-                                         (n >> 63));
-    }
+    std::int32_t refs() const noexcept;
 
     // Null address and id 0 keep what is set. busy: in flight; noentry: unknown id; invalid_arg:
     // address of another class.
@@ -154,23 +123,7 @@ class Handle : private Completion {
     // --------------------------------------------------------------------------------------------------
     // Takes the handle for one RPC: busy, invalid_arg (no address, no RPC, a target's handle),
     // fault (RPC no longer registered).
-    na::Status claim() noexcept {
-        if (target_) [[unlikely]] {
-            return na::Status::invalid_arg;
-        }
-        if (!swap_stage(Stage::idle, Stage::claimed)) [[unlikely]] {
-            return na::Status::busy;
-        }
-        if (info_.addr == nullptr || registration_ == nullptr || !registration_->live() ||
-            twin_.load(std::memory_order_relaxed) != nullptr) [[unlikely]] {
-            if (const na::Status s = prepare(); !ok(s)) {
-                unclaim();
-                return s;
-            }
-        }
-        clear_call();
-        return na::Status::success;
-    }
+    na::Status claim() noexcept;
     void unclaim() noexcept {
         sent_ = 0;
         stage_.store(Stage::idle, std::memory_order_release);
@@ -206,17 +159,7 @@ class Handle : private Completion {
     // (an origin's handle). Whoever has claimed it calls one of the functions below, and has a
     // reference afterwards only where he had one of his own: after the others, the handle may be
     // another request's.
-    na::Status claim_response() noexcept {
-        if (!target_) [[unlikely]] {
-            // (In stage free it was a target's, whose answer is long over.)
-            return stage() == Stage::free ? na::Status::busy : na::Status::invalid_arg;
-        }
-        if (one_way_) [[unlikely]] {
-            return na::Status::opnotsupported;
-        }
-        return swap_stage(Stage::received, Stage::answering) ? na::Status::success
-                                                             : na::Status::busy;
-    }
+    na::Status claim_response() noexcept;
     // As if it had not been claimed.
     void unclaim_response() noexcept { stage_.store(Stage::received, std::memory_order_release); }
     // It cannot be sent. Who has a reference may try again; if nobody does, the origin gets an
@@ -319,44 +262,12 @@ class Handle : private Completion {
     // The library's.
     void ref() noexcept { add_refs(kLibraryRef); }
     // False: nobody has the handle.
-    bool ref_if_held() noexcept {
-        std::uint64_t before = refs_.load(std::memory_order_relaxed);
-        do {
-            if (before == 0) {
-                return false;
-            }
-        } while (!swap_refs(before, before + kLibraryRef));
-        return true;
-    }
-    void unref() noexcept {
-        std::uint64_t before = refs_.load(std::memory_order_relaxed);
-        if ((before & kAnswerRef) != 0) [[unlikely]] {
-            (void)unref_owed(kLibraryRef);  // it comes once in a life, and may only go meanwhile
-            return;
-        }
-        if (threaded_) {
-            before = refs_.fetch_sub(kLibraryRef, std::memory_order_acq_rel);
-        } else {
-            refs_.store(before - kLibraryRef, std::memory_order_relaxed);
-        }
-        if (before == kLibraryRef) {
-            last_unref();
-        }
-    }
+    bool ref_if_held() noexcept;
+    void unref() noexcept;
     bool unref_last_of_program(std::uint64_t n) noexcept;
     bool unref_owed(std::uint64_t n) noexcept;
     // That of the answer, if it is still there, of who has claimed the response.
-    void unref_answer() noexcept {
-        std::uint64_t before = refs_.load(std::memory_order_relaxed);
-        if ((before & kAnswerRef) == 0) [[unlikely]] {
-            return;
-        }
-        if (threaded_ || (before & kUserRefs) == 0) [[unlikely]] {
-            unref_answer_last();  // perhaps
-        } else {
-            refs_.store(before & ~kAnswerRef, std::memory_order_relaxed);
-        }
-    }
+    void unref_answer() noexcept;
     void unref_answer_last() noexcept;
     na::Status sent_or_failed(na::Status s) noexcept {
         if (ok(s)) [[likely]] {
@@ -378,40 +289,12 @@ class Handle : private Completion {
         Handle& handle_;
     };
     // False: somebody was faster, and `before` is what there is now.
-    bool swap_refs(std::uint64_t& before, std::uint64_t after) noexcept {
-        if (threaded_) {
-            return refs_.compare_exchange_weak(before, after, std::memory_order_acq_rel,
-                                               std::memory_order_relaxed);
-        }
-        refs_.store(after, std::memory_order_relaxed);
-        return true;
-    }
-    bool swap_stage(Stage from, Stage to) noexcept {
-        if (threaded_) {
-            return stage_.compare_exchange_strong(from, to, std::memory_order_acq_rel,
-                                                  std::memory_order_acquire);
-        }
-        if (stage_.load(std::memory_order_relaxed) != from) {
-            return false;
-        }
-        stage_.store(to, std::memory_order_relaxed);
-        return true;
-    }
+    bool swap_refs(std::uint64_t& before, std::uint64_t after) noexcept;
+    bool swap_stage(Stage from, Stage to) noexcept;
     void start_parts(std::uint8_t n) noexcept { parts_.store(n, std::memory_order_relaxed); }
     void add_part() noexcept;
     // True: it was the last.
-    bool end_part() noexcept {
-        // Who has the only part left is alone: only the owner of a part adds another.
-        const std::uint8_t left = parts_.load(std::memory_order_acquire);
-        if (left == 1) {
-            return true;
-        }
-        if (threaded_) {
-            return parts_.fetch_sub(1, std::memory_order_acq_rel) == 1;
-        }
-        parts_.store(static_cast<std::uint8_t>(left - 1), std::memory_order_relaxed);
-        return false;
-    }
+    bool end_part() noexcept;
     void note(na::Status status) noexcept;  // keeps the first failure
     void defer(Run what) noexcept;          // to the work queue; inside handlers
     void finish(Run what) noexcept;         // to the done queue; inside handlers
@@ -431,15 +314,7 @@ class Handle : private Completion {
     }
     void last_unref_of_origin() noexcept;
     // What belongs to one RPC.
-    void clear_call() noexcept {
-        if (more_acquired_ || input_block_ != nullptr || output_block_ != nullptr) [[unlikely]] {
-            drop_payloads();
-        }
-        call_ = {};
-        status_.store(na::Status::success, std::memory_order_relaxed);
-        cancel_asked_.store(false, std::memory_order_relaxed);
-        ack_.store(Ack::none, std::memory_order_relaxed);
-    }
+    void clear_call() noexcept;
     // The message that was received. (What may be beyond it comes later, and goes with its block.)
     static void take_payload(Payload& payload, bool& there, std::byte* at,
                              std::size_t size) noexcept {
@@ -512,6 +387,7 @@ class Handle : private Completion {
     void no_request(na::Status status) noexcept;
     void refuse_overload() noexcept;
     void arrived() noexcept;
+    void arrived_whole() noexcept;
     void hand_on() noexcept;
     // The program is expected to answer. A peer's word that it wants no answer is not enough for
     // the opposite: see parts::Odd::mute.
@@ -534,6 +410,7 @@ class Handle : private Completion {
     static void repost(Completion& c);
     static void retire(Completion& c);
     static void dispatch(Completion& c);
+    static void dispatch_due(Completion& c);
     bool look_again() noexcept;
     void handler_failed(na::Status s) noexcept;
     void recycle() noexcept;
@@ -669,3 +546,5 @@ class Handle : private Completion {
 };
 
 }  // namespace hg
+
+#include "hg/handle_state.hpp"

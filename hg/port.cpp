@@ -60,6 +60,7 @@ Port::Port(Context& context, bulk::Rail rail, std::unique_ptr<na::Context> na)
           static_cast<std::uint8_t>((rail == bulk::Rail::sm ? kCodecSm : 0) |
                                     (context.cls().options().bulk_eager ? kCodecBulkEager : 0))),
       na_(std::move(na)),
+      turns_(na_->take_by_turns()),
       budget_(context.cls().listening()
                   ? static_cast<std::int32_t>(context.cls().options().post_init)
                   : kToRefuse),

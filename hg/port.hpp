@@ -143,6 +143,10 @@ class Port {
     Counters counters;
     Shares shares;
 
+    // A request waits for trigger, inside its handler; its callback begins.
+    void request_due() noexcept { turns_.given(); }
+    void request_begun() noexcept { turns_.begun(); }
+
  private:
     struct Slab;
     static std::size_t index(na::Lane lane) noexcept { return static_cast<std::size_t>(lane); }
@@ -164,6 +168,7 @@ class Port {
     const bool threaded_;
     const std::uint8_t codec_flags_;
     std::unique_ptr<na::Context> na_;
+    na::Turns& turns_;
     std::size_t size_[na::kLanes];
     std::size_t headroom_[na::kLanes];
     std::size_t payload_at_[na::kLanes];

@@ -51,7 +51,7 @@ constexpr std::uint32_t kMaxMalformed = 64;
         take_rest();
         return;
     }
-    arrived();
+    arrived_whole();
 }
 
 // What belongs to the request and is not in its message. False: it is refused.

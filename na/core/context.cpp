@@ -273,7 +273,7 @@ Status Context::recv_unexpected(Operation& op, void* buffer, std::size_t size,
 Status Context::receive_unexpected(Operation& op) noexcept {
     if (!cls_.caps().matches[0]) [[likely]] {
         match_.post_unexpected(op);
-        if (match_.room()) [[unlikely]] {
+        if (match_.wants_poll()) [[unlikely]] {
             waiter_.wake_sleepers();
         }
         return Status::success;

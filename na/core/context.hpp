@@ -148,11 +148,16 @@ class Context final : public plugin::Sink {
     // Of several unexpected receives the one posted last takes the next message, instead of the
     // first: for users to whom all are the same, so that few of them are in use, and in the caches.
     void take_latest_receive() noexcept;
+    // Unexpected messages are handed out by turns of their peers, in polls only, and while not too
+    // many wait above: the caller says given() in the handler of a receive, and begun() when it
+    // begins with that message. Once, before the first receive. For transports that match
+    // unexpected messages themselves it has no effect.
+    Turns& take_by_turns() noexcept;
 
-    // Muted: unexpected messages of the peer stay with the transport, which holds the peer back,
-    // and go to no receive of this context until it is muted no more. For peers that do not take
-    // what is sent to them. The caller holds the address, and ends what it began. False: too many
-    // are.
+    // Muted: unexpected messages of the peer are held, within a part of the room here, else by the
+    // transport, which holds the peer back. They go to no receive of this context until it is muted
+    // no more. For peers that do not take what is sent to them. The caller holds the address, and
+    // ends what it began. False: too many are.
     bool mute(Address& peer) noexcept;
     void unmute(Address& peer) noexcept;
     // Ends the connections to the peer, as if it had died: what is posted towards it ends with

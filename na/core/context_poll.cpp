@@ -41,8 +41,17 @@ void Context::after_poll() noexcept {
         retry();
     }
     if (match_.backlog()) {
+        if (match_.turns().enabled()) {
+            match_.turns().learn();
+        }
         match_.deliver_held();
     }
+}
+
+Turns& Context::take_by_turns() noexcept {
+    const std::lock_guard guard(lock_);
+    match_.turns().enable(lock_.enabled());
+    return match_.turns();
 }
 
 void Context::leave() noexcept {

@@ -67,16 +67,25 @@ bool HoldBudget::admits(const Address& peer, Lane lane, std::size_t size) const 
            own.bytes + size + taken.bytes <= common_.bytes;
 }
 
+bool HoldBudget::admits_muted(const Address& peer, std::size_t size) const noexcept {
+    const HoldShare* share = find(peer);
+    const Amount own = share == nullptr ? Amount{} : of_both(*share);
+    return own.messages < limit_.messages / kKept && own.bytes + size <= limit_.bytes / kKept &&
+           admits(peer, Lane::unexpected, size);
+}
+
 bool HoldBudget::take(Held& held) noexcept {
     HoldShare* share = find(*held.source);
     if (share == nullptr && (share = make(held.source)) == nullptr) {
         return false;
     }
-    Amount& lane = share->lanes_[static_cast<std::size_t>(held.on)];
-    ++lane.messages;
-    lane.bytes += held.size;
-    ++all_.messages;
-    all_.bytes += held.size;
+    if (!held.spare) {
+        Amount& lane = share->lanes_[static_cast<std::size_t>(held.on)];
+        ++lane.messages;
+        lane.bytes += held.size;
+        ++all_.messages;
+        all_.bytes += held.size;
+    }
     if (held.on == Lane::expected) {
         share->expected_.push_back(held);
     }
@@ -86,15 +95,17 @@ bool HoldBudget::take(Held& held) noexcept {
 
 void HoldBudget::give(Held& held) noexcept {
     HoldShare& share = *std::exchange(held.share, nullptr);
-    Amount& lane = share.lanes_[static_cast<std::size_t>(held.on)];
-    --lane.messages;
-    lane.bytes -= held.size;
-    --all_.messages;
-    all_.bytes -= held.size;
+    if (!held.spare) {
+        Amount& lane = share.lanes_[static_cast<std::size_t>(held.on)];
+        --lane.messages;
+        lane.bytes -= held.size;
+        --all_.messages;
+        all_.bytes -= held.size;
+    }
     if (held.on == Lane::expected) {
         util::IntrusiveList<Held, &Held::own>::remove(held);
     }
-    if (of_both(share).messages != 0) {
+    if (of_both(share).messages != 0 || !share.unexpected_.empty()) {
         return;
     }
     HoldShare** at = &bucket(share.peer_);

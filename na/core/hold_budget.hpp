@@ -24,13 +24,13 @@ class HoldShare;
 // A message without a receive, or part of a multi-receive; the payload of a held one follows the
 // object.
 struct Held : Landing {
-    util::ListHook hook;
-    util::ListHook age;          // expected: oldest first
-    util::ListHook own;          // expected: oldest first, of the same source
+    util::ListHook hook;  // expected: in a bucket; unexpected: oldest first, of the same source
+    util::ListHook age;   // oldest first, of the lane; unexpected: in any order
+    util::ListHook own;   // expected: oldest first, of the same source
     HoldShare* share = nullptr;  // counted there
     Operation* op = nullptr;
     bool complete = false;
-    bool spare = false;         // the match queue's own, for the next bundle
+    bool spare = false;         // the match queue's own, for the next bundle: not counted
     std::size_t next_part = 0;  // of a bundle that is complete: where in it; else 0
 };
 
@@ -42,6 +42,7 @@ class HoldShare {
 
  private:
     friend class HoldBudget;
+    friend class MatchQueue;
     struct Amount {
         std::uint64_t messages = 0;
         std::uint64_t bytes = 0;
@@ -50,6 +51,9 @@ class HoldShare {
     HoldShare* next_ = nullptr;  // in its bucket, in the free list
     Amount lanes_[kLanes];
     util::IntrusiveList<Held, &Held::own> expected_;
+    util::IntrusiveList<Held, &Held::hook> unexpected_;
+    util::ListHook turn_;  // linked: the oldest of unexpected_ may be handed out
+    bool muted_ = false;   // means nothing while unexpected_ is empty
 };
 
 class HoldBudget {
@@ -62,9 +66,13 @@ class HoldBudget {
     bool little(const Address& peer, Lane lane, std::size_t size) const noexcept {
         return little(find(peer), lane, size);
     }
-    // Counts a message, admitted or not, of held.source on held.on. False: out of memory.
+    // The same of unexpected messages that are held whatever receives there are: a quarter of all
+    // room, beside what others hold.
+    bool admits_muted(const Address& peer, std::size_t size) const noexcept;
+    // Enters a message, admitted or not, of held.source on held.on into the share of its peer, and
+    // counts it, but for the spare. False: out of memory.
     bool take(Held& held) noexcept;
-    // The same backwards.
+    // The same backwards. Requires: the message is out of the list of the share.
     void give(Held& held) noexcept;
 
     // What the peer holds; null: nothing.

@@ -3,9 +3,9 @@
 // bundle among the others of its lane.
 //
 // A bundle is written into memory of the queue's own first. Where a receive waits for it, that is
-// the spare, which costs no allocation, and which the budget of held messages does not count: what
-// the receives at hand do not take is then alone in the queue, so that there is no more than one
-// such rest at a time. Where none waits it is held as any message, within limits and shares.
+// the spare, which costs no allocation, and which the budget of held messages does not ask about:
+// what the receives at hand do not take is then alone in the queue, so that there is no more than
+// one such rest at a time. Where none waits it is held as any message, within limits and shares.
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -55,7 +55,11 @@ Landing* MatchQueue::arrive_bundle(Lane lane, Address& source, std::size_t size,
     source.ref();
     if (lane == Lane::unexpected) {
         // What comes before it is finished shall not take the receives that its parts will need.
-        held_unexpected_.push_back(*held);
+        if (!budget_.take(*held)) {
+            discard(held);
+            return refuse(kStarved);
+        }
+        enter_unexpected(*held);
     }
     return held;
 }
@@ -97,6 +101,7 @@ void MatchQueue::finish_bundle(Held& bundle, Status status) noexcept {
     }
     bundle.into = Landing::Kind::held;
     bundle.complete = true;
+    note_turn(*bundle.share);
     deliver_held();
 }
 
@@ -122,9 +127,9 @@ void MatchQueue::deliver_expected_parts(const Held& bundle) noexcept {
     }
 }
 
-// The next one of a bundle in held_unexpected_. False: the receive cannot take it now. `over`: it
-// was the last, and the bundle is gone.
-bool MatchQueue::deliver_part(Held& bundle, Operation& op, bool& over) noexcept {
+// The next one of a bundle that is held. False: the receive cannot take it now. The bundle is gone
+// after its last.
+bool MatchQueue::deliver_part(Held& bundle, Operation& op) noexcept {
     const std::span<const std::byte> bytes = content(bundle);
     std::size_t at = bundle.next_part;
     const bundle::Part part = bundle::next(bytes, at);
@@ -141,8 +146,7 @@ bool MatchQueue::deliver_part(Held& bundle, Operation& op, bool& over) noexcept 
                     part.bytes.size());
     }
     bundle.next_part = at;
-    over = at == bytes.size();
-    if (over) {
+    if (at == bytes.size()) {
         unlink(bundle);
         discard(&bundle);
     }

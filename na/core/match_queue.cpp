@@ -30,17 +30,11 @@ MatchQueue::MatchQueue(const Limits& limits, Counters& counters, End end, void* 
 }
 
 MatchQueue::~MatchQueue() {
-    while (Held* held = held_unexpected_.front()) {
-        unlink(*held);
-        discard(held);
-    }
-    while (Held* held = held_muted_.front()) {
-        unlink(*held);
-        discard(held);
-    }
-    while (Held* held = held_expected_.front()) {
-        unlink(*held);
-        discard(held);
+    for (Aged* list : {&held_unexpected_, &held_muted_, &held_expected_}) {
+        while (Held* held = list->front()) {
+            unlink(*held);
+            discard(held);
+        }
     }
     ::operator delete(spare_);
 }
@@ -113,45 +107,6 @@ Operation* MatchQueue::taker() noexcept {
     return op;
 }
 
-// What is still being written cannot be taken yet, it is offered again when it is finished.
-// Messages of one peer are finished in order, so that none of them is passed over here.
-void MatchQueue::deliver_held() noexcept {
-    for (Held* held = held_unexpected_.front(); held != nullptr;) {
-        Held* next = held_unexpected_.next(*held);
-        if (held->complete) {
-            for (bool over = false; !over;) {
-                Operation* op = taker();
-                if (op == nullptr) {
-                    return;
-                }
-                if (held->next_part != 0) [[unlikely]] {
-                    if (!deliver_part(*held, *op, over)) {
-                        return;
-                    }
-                } else if (deliver(*held, *op)) {
-                    over = true;
-                } else {
-                    return;
-                }
-            }
-        }
-        held = next;
-    }
-}
-
-bool MatchQueue::deliverable() noexcept {
-    if (!backlog() || taker() == nullptr) {
-        return false;
-    }
-    for (Held* held = held_unexpected_.front(); held != nullptr;
-         held = held_unexpected_.next(*held)) {
-        if (held->complete) {
-            return true;
-        }
-    }
-    return false;
-}
-
 // A message for a receive that has just been posted.
 void MatchQueue::deliver_held(Bucket& b, Operation& op) noexcept {
     for (Held* held = b.messages.front(); held != nullptr; held = b.messages.next(*held)) {
@@ -219,7 +174,7 @@ void MatchQueue::fail_peer(Address& peer, Status why,
 Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::size_t size,
                             bool whole) noexcept {
     if ((refused_ & kMuted) != 0 && lane == Lane::unexpected && is_muted(source)) [[unlikely]] {
-        return refuse_muted();
+        return arrive_muted(source, tag, size);
     }
     if (tag == bundle_tag_) {
         return arrive_bundle(lane, source, size, whole);
@@ -229,7 +184,7 @@ Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::
             return drop();
         }
         // Not before others that wait for a receive, or that are still being written.
-        if (Operation* op = whole && held_unexpected_.empty() ? taker() : nullptr; op != nullptr) {
+        if (Operation* op = whole && in_order() ? taker() : nullptr; op != nullptr) {
             return op->kind == OpKind::recv_unexpected ? land(*op, source, tag, size)
                                                        : land_multi(*op, source, tag, size);
         }
@@ -252,66 +207,6 @@ Landing* MatchQueue::arrive(Lane lane, Address& source, std::uint32_t tag, std::
     }
     make_room_for_expected(source, size);
     return hold(lane, source, tag, size, Landing::Kind::held);
-}
-
-// --- muted peers
-// ---------------------------------------------------------------------------------------------------
-
-bool MatchQueue::is_muted(const Address& peer) const noexcept {
-    return std::find(muted_.begin(), muted_.end(), &peer) != muted_.end();
-}
-
-// What is held of the peer, in order.
-void MatchQueue::move_held(Messages& from, Messages& to, const Address& peer) noexcept {
-    for (Held* held = from.front(); held != nullptr;) {
-        Held* next = from.next(*held);
-        if (held->source == &peer && held->into == Landing::Kind::held) {
-            Messages::remove(*held);
-            to.push_back(*held);
-        }
-        held = next;
-    }
-}
-
-bool MatchQueue::mute(const Address& peer) noexcept {
-    const auto at = std::find(muted_.begin(), muted_.end(), nullptr);
-    if (at == muted_.end()) {
-        return false;
-    }
-    *at = &peer;
-    refused_ |= kMuted;
-    move_held(held_unexpected_, held_muted_, peer);
-    enlist_latest();  // which take_unexpected() would take without a look at this
-    return true;
-}
-
-void MatchQueue::drop_muted(const Address& peer) noexcept {
-    for (Held* held = held_muted_.front(); held != nullptr;) {
-        Held* next = held_muted_.next(*held);
-        if (held->source == &peer) {
-            drop_held(*held);
-        }
-        held = next;
-    }
-}
-
-void MatchQueue::unmute(const Address& peer) noexcept {
-    const auto at = std::find(muted_.begin(), muted_.end(), &peer);
-    if (at == muted_.end()) {
-        return;
-    }
-    *at = nullptr;
-    move_held(held_muted_, held_unexpected_, peer);
-    refused_ |= kRoom;  // the plugin announces what was refused once more
-    if (std::all_of(muted_.begin(), muted_.end(), [](const Address* a) { return a == nullptr; })) {
-        refused_ &= ~kMuted;
-    }
-}
-
-// No room will come of this poll, and unmute() says when there is some: nothing to remember.
-Landing* MatchQueue::refuse_muted() noexcept {
-    counters_.refused.add();
-    return nullptr;
 }
 
 Landing* MatchQueue::drop() noexcept {
@@ -390,101 +285,6 @@ Landing* MatchQueue::land_multi(Operation& op, Address& source, std::uint32_t ta
     return part;
 }
 
-Held* MatchQueue::hold(Lane lane, Address& source, std::uint32_t tag, std::size_t size,
-                       Landing::Kind kind) noexcept {
-    void* memory = ::operator new(sizeof(Held) + size, std::nothrow);
-    if (memory == nullptr) {
-        refuse(kStarved);
-        return nullptr;
-    }
-    Held* held = new (memory) Held;
-    held->into = kind;
-    held->on = lane;
-    held->got_tag = tag;
-    held->size = size;
-    held->source = &source;
-    source.ref();
-    if (kind == Landing::Kind::held) {
-        if (!budget_.take(*held)) {
-            discard(held);
-            refuse(kStarved);
-            return nullptr;
-        }
-        held->data = held + 1;
-        counters_.held.add();
-        if (lane == Lane::unexpected) {
-            held_unexpected_.push_back(*held);
-        } else {
-            bucket(&source, tag).messages.push_back(*held);
-            held_expected_.push_back(*held);
-        }
-    }
-    return held;
-}
-
-// Out of the lists of held messages, and of the count.
-void MatchQueue::unlink(Held& held) noexcept {
-    Messages::remove(held);
-    if (held.on == Lane::expected) {
-        Aged::remove(held);
-    }
-    if (held.share != nullptr) [[likely]] {  // but for a bundle that came for a receive
-        budget_.give(held);
-    }
-    made_room();
-}
-
-// Frees a record that is in no list.
-void MatchQueue::discard(Held* held) noexcept {
-    if (held->source != nullptr) {
-        std::exchange(held->source, nullptr)->unref();
-    }
-    if (held->spare && spare_ == nullptr) {
-        spare_ = held;
-        return;
-    }
-    held->~Held();
-    ::operator delete(held);
-}
-
-// Where peers that hold little have filled everything, expected messages that nobody receives make
-// way. False: refused.
-bool MatchQueue::make_room_for_unexpected(const Address& source, std::size_t size) noexcept {
-    while (!budget_.admits(source, Lane::unexpected, size)) {
-        Held* oldest =
-            budget_.little(source, Lane::unexpected, size) ? held_expected_.front() : nullptr;
-        if (oldest == nullptr) {
-            return false;
-        }
-        drop_held(*oldest);
-    }
-    return true;
-}
-
-// Drops the oldest of the same source; that of another one only where many peers that hold little
-// have filled everything.
-void MatchQueue::make_room_for_expected(const Address& source, std::size_t size) noexcept {
-    while (!budget_.admits(source, Lane::expected, size)) {
-        HoldShare* share = budget_.find(source);
-        Held* oldest = share == nullptr ? nullptr : share->oldest_expected();
-        if (oldest == nullptr && (oldest = held_expected_.front()) == nullptr) {
-            return;
-        }
-        drop_held(*oldest);
-    }
-}
-
-void MatchQueue::drop_held(Held& oldest) noexcept {
-    unlink(oldest);
-    counters_.dropped.add();
-    if (oldest.complete) {
-        discard(&oldest);
-    } else {
-        oldest.into =
-            Landing::Kind::discard;  // the plugin is still writing into it: it goes when that ends
-    }
-}
-
 // --- the end of an arrival
 // -------------------------------------------------------------------------------------------
 
@@ -550,56 +350,6 @@ void MatchQueue::end_multi(Held& part, Status status) noexcept {
     }
     discard(&part);
     end_(context_, op, outcome);
-}
-
-void MatchQueue::finish_held(Held& held, Status status) noexcept {
-    if (status != Status::success || (held.got_tag == bundle_tag_ && !open_bundle(held))) {
-        unlink(held);
-        discard(&held);
-        return;
-    }
-    held.complete = true;
-    if (held.on == Lane::unexpected) {
-        deliver_held();
-        return;
-    }
-    if (held.next_part != 0) {
-        unlink(held);
-        deliver_expected_parts(held);
-        discard(&held);
-        return;
-    }
-    if (Operation* op = taker(list(held.source, held.got_tag), held.source, held.got_tag);
-        op != nullptr) {
-        deliver(held, *op);
-    } else if (!hold_expected_) {  // its receive has been canceled meanwhile
-        unlink(held);
-        counters_.dropped.add();
-        discard(&held);
-    }
-}
-
-// Moves a complete held message into a posted receive. False: the receive cannot take it now.
-bool MatchQueue::deliver(Held& held, Operation& op) noexcept {
-    Landing* landing = nullptr;
-    if (op.kind == OpKind::multi_recv_unexpected) {
-        landing = land_multi(op, *held.source, held.got_tag, held.size);
-        if (landing == nullptr) {
-            return false;
-        }
-    } else {
-        if (op.kind == OpKind::recv_expected) {
-            count_listed(op, -1);
-        }
-        landing = land(op, *held.source, held.got_tag, held.size);
-    }
-    if (landing->data != nullptr && held.size != 0) {
-        std::memcpy(landing->data, held.data, held.size);
-    }
-    unlink(held);
-    discard(&held);
-    finish(*landing, Status::success);
-    return true;
 }
 
 }  // namespace na::inline impl

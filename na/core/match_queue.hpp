@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Matching of messages and receives for lanes on which the transport does not match.
 //
-// Unexpected: receives in the order they were posted, any source. Expected: by (source, tag). A
+// Unexpected: receives in the order they were posted, any source. Messages of one source are handed
+// out in the order they came, those of several sources by turns. Expected: by (source, tag). A
 // message that comes before its receive is held in memory of the core, within limits and shares
 // (na/core/hold_budget.hpp): beyond them unexpected messages stay with the plugin, and of expected
 // ones the sender's oldest is dropped (Mercury drops them all: the receive is to be posted first).
@@ -20,6 +21,7 @@
 #include "na/core/counters.hpp"
 #include "na/core/hold_budget.hpp"
 #include "na/core/op.hpp"
+#include "na/core/turns.hpp"
 #include "na/util/intrusive_list.hpp"
 
 namespace na::inline impl {
@@ -52,7 +54,9 @@ class MatchQueue {
             unexpected_.push_back(op);
         }
         made_room();
-        if (!held_unexpected_.empty()) [[unlikely]] {
+        // By turns only a poll hands out: a layer above that works off all that it has been given
+        // would not poll otherwise before nothing is held any more.
+        if (!held_unexpected_.empty() && !turns_.enabled()) [[unlikely]] {
             deliver_held();
         }
     }
@@ -110,7 +114,7 @@ class MatchQueue {
         }
         op = unexpected_.front();
         if (op == nullptr || op->kind != OpKind::recv_unexpected || size > op->length ||
-            size > limits_.max_unexpected || !held_unexpected_.empty() || (refused_ & kMuted) != 0)
+            size > limits_.max_unexpected || !in_order() || (refused_ & kMuted) != 0)
             [[unlikely]] {
             return nullptr;
         }
@@ -154,8 +158,8 @@ class MatchQueue {
     // Ends the expected receives from this peer, or from one of its contexts.
     void fail_peer(Address& peer, Status why, std::optional<std::uint8_t> context = {}) noexcept;
 
-    // Unexpected messages of a muted peer are refused to the plugin, whatever receives there are.
-    // Those that are held already are held on.
+    // Unexpected messages of a muted peer are held, whatever receives there are, or refused to the
+    // plugin. Those that are held already are held on.
     // False: as many as can be are muted already.
     bool mute(const Address& peer) noexcept;
     void unmute(const Address& peer) noexcept;
@@ -173,6 +177,9 @@ class MatchQueue {
     bool deliverable() noexcept;
     void deliver_held() noexcept;
 
+    // For a layer above that says when it begins with a message (na/core/turns.hpp).
+    Turns& turns() noexcept { return turns_; }
+
     // begin_poll() or deliver_held() may have something to do.
     bool needs_poll() const noexcept { return refused_ != 0 || !held_unexpected_.empty(); }
     // A message was refused for want of room, and there is some now: the plugin shall announce it
@@ -180,6 +187,8 @@ class MatchQueue {
     bool room() noexcept { return refused_ != 0 && has_room(); }
     // A message was refused for want of memory, in this poll.
     bool starved() const noexcept { return (refused_ & kStarved) != 0; }
+    // After an unexpected receive was posted: a poll would find something to do.
+    bool wants_poll() noexcept { return !held_unexpected_.empty() || room(); }
     // Before each poll of the plugin.
     void begin_poll() noexcept {
         if (refused_ != 0) [[unlikely]] {
@@ -207,6 +216,7 @@ class MatchQueue {
     using Receives = util::IntrusiveList<Operation, &Operation::hook_>;
     using Messages = util::IntrusiveList<Held, &Held::hook>;
     using Aged = util::IntrusiveList<Held, &Held::age>;
+    using Ready = util::IntrusiveList<HoldShare, &HoldShare::turn_>;
     struct Bucket {
         Receives receives;
         Messages messages;
@@ -270,7 +280,11 @@ class MatchQueue {
     bool open_bundle(Held& bundle) noexcept;
     std::span<const std::byte> content(const Held& bundle) const noexcept;
     void deliver_expected_parts(const Held& bundle) noexcept;
-    bool deliver_part(Held& bundle, Operation& op, bool& over) noexcept;
+    bool deliver_part(Held& bundle, Operation& op) noexcept;
+    // A message that comes now may go into a receive at once.
+    bool in_order() const noexcept { return held_unexpected_.empty() && turns_.open(); }
+    void note_turn(HoldShare& share) noexcept;
+    void enter_unexpected(Held& held) noexcept;
     void end_multi(Held& part, Status status) noexcept;
     void finish_held(Held& held, Status status) noexcept;
     bool make_room_for_unexpected(const Address& source, std::size_t size) noexcept;
@@ -289,8 +303,8 @@ class MatchQueue {
     static constexpr std::size_t kPlaces = 256;
     static constexpr std::size_t kMostMuted = 16;
     bool is_muted(const Address& peer) const noexcept;
-    Landing* refuse_muted() noexcept;
-    static void move_held(Messages& from, Messages& to, const Address& peer) noexcept;
+    Landing* arrive_muted(Address& source, std::uint32_t tag, std::size_t size) noexcept;
+    void move_held(const Address& peer, bool muted) noexcept;
 
     const Limits limits_;
     Counters& counters_;
@@ -298,8 +312,11 @@ class MatchQueue {
     void* const context_;
     Operation* latest_ = nullptr;  // comes before those of unexpected_
     Receives unexpected_;
-    Messages held_unexpected_;
-    Messages held_muted_;  // unexpected, of muted peers
+    // Of each peer in its share, too; the order among peers means nothing.
+    Aged held_unexpected_;
+    Aged held_muted_;  // unexpected, of muted peers
+    Ready ready_;      // peers whose oldest unexpected message can be handed out
+    Turns turns_;
     std::unique_ptr<Bucket[]> buckets_;
     std::size_t bucket_count_;
     Aged held_expected_;

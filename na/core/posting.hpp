@@ -118,7 +118,7 @@ class Posting {
     void recv_unexpected_again(Operation& op) noexcept {
         if (!context_.match_.post_latest(op)) [[unlikely]] {
             context_.match_.post_unexpected(op);
-            if (context_.match_.room()) {
+            if (context_.match_.wants_poll()) {
                 context_.waiter_.wake_sleepers();
             }
         }
@@ -133,7 +133,7 @@ class Posting {
             return c.receive_unexpected(op);
         }
         c.match_.post_unexpected(op);
-        if (c.match_.room()) [[unlikely]] {
+        if (c.match_.wants_poll()) [[unlikely]] {
             c.waiter_.wake_sleepers();
         }
         return Status::success;

@@ -27,7 +27,13 @@ using na::Status;
 // What has ended, whichever operation it was; for whoever clears it.
 inline std::vector<Outcome> in_order;
 
+// Whose turns count what ends, while there is one.
+inline MatchQueue* counted = nullptr;
+
 inline void ended(void*, Operation& op, const Outcome& outcome) noexcept {
+    if (counted != nullptr && outcome.status == Status::success) {
+        counted->turns().given();
+    }
     in_order.push_back(outcome);
     if (outcome.last) {
         na::OperationProbe::set_state(op, Operation::State::idle);
