@@ -2,6 +2,8 @@
 #include "plugins/sm/permits.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -56,6 +58,7 @@ ProcessId find_process(pid_t pid) noexcept {
     const UniqueFd file(open(path, O_RDONLY | O_CLOEXEC));
     char text[1024];
     const ssize_t n = file ? read(file.get(), text, sizeof text - 1) : -1;
+    found.start = kill(pid, 0) != 0 && errno == ESRCH ? 0 : ProcessId::kUnknown;
     if (n <= 0) {
         return found;
     }
@@ -74,7 +77,7 @@ ProcessId find_process(pid_t pid) noexcept {
     const std::uint64_t threads = fields[20 - 4];
     // The first thread of a process may have ended before the others.
     const bool ended = (state == 'Z' || state == 'X') && threads <= 1;
-    found.start = ended ? 0 : std::max<std::uint64_t>(fields[22 - 4], 1);
+    found.start = ended ? 0 : std::max(fields[22 - 4], ProcessId::kUnknown);
     return found;
 }
 

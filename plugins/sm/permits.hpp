@@ -45,10 +45,11 @@ std::uint64_t seal_of(std::uint64_t key) noexcept;
 // A process, told apart from a later one with the same number.
 struct ProcessId {
     pid_t pid = 0;
-    std::uint64_t start = 0;  // clock ticks since the boot; 0: not known
+    std::uint64_t start = 0;  // clock ticks since the boot; 0: it has ended; kUnknown
+    static constexpr std::uint64_t kUnknown = 1;
     bool operator==(const ProcessId&) const = default;
 };
-// The process that has this number now. Its start is 0 where there is none that runs.
+// The process that has this number now. Its start is kUnknown where /proc does not tell.
 ProcessId find_process(pid_t pid) noexcept;
 
 // A peer that may use permits: one connection. Owned by PermitTable.
