@@ -50,8 +50,9 @@ Posted Context::reach(Link& link) noexcept {
         if (!link.self) {
             return dial(link);
         }
-        if (!make_way(link, workers_.back()->addresses().all.data())) {
-            return Posted::failed(Status::hostunreach);
+        if (const Status made = make_way(link, workers_.back()->addresses().all.data());
+            made != Status::success) {
+            return Posted::failed(made);
         }
         return link.way->ready ? Posted::done() : waiting(link);
     } catch (const std::bad_alloc&) {
@@ -70,8 +71,7 @@ Posted Context::dial(Link& link) {
         }
         auto dial = std::make_unique<Dial>(link.address.raw(link.target));
         if (dial->state() == Dial::State::gone) {
-            NA_LOG_INFO(addr, "nobody is at {}: {}", link.address, std::strerror(dial->error()));
-            return Posted::failed(Status::hostunreach);
+            return Posted::failed(not_there(link, dial->error()));
         }
         if (dial->state() == Dial::State::failed || !watch_fd(dial->fd(), EPOLLIN, link)) {
             NA_LOG_WARNING(addr, "cannot connect to {}: {}", link.address,
@@ -106,15 +106,16 @@ void Context::dialed(Link& link) {
                 (static_cast<unsigned char>(*dial->address()) & 15U)) {
                 NA_LOG_WARNING(addr, "{} has a UCX whose addresses UCX {} does not understand",
                                link.address, version_text());
-                lost(link, Status::hostunreach);
+                lost(link, Status::protonosupport);
             } else if (const Files files = files_for(link, kFilesOfWay); files != Files::enough) {
                 if (files == Files::none) {
                     lost(link, Status::nomem);
                 }
-            } else if (make_way(link, dial->address())) {
+            } else if (const Status made = make_way(link, dial->address());
+                       made == Status::success) {
                 watch_process(link, dial->frame());
             } else {
-                lost(link, Status::hostunreach);
+                lost(link, made);
             }
             return;
         case Dial::State::soon:
@@ -135,7 +136,7 @@ void Context::dialed(Link& link) {
                            "{} is of another user or in other name spaces, whose shared memory {} "
                            "cannot attach: use ucx+tcp or ucx+all",
                            link.address, local().name);
-            lost(link, Status::hostunreach);
+            lost(link, Status::addrnotavail);
             return;
         case Dial::State::wrong:
             malformed("an answer of a port that is none of ours");
@@ -143,15 +144,23 @@ void Context::dialed(Link& link) {
             lost(link, Status::hostunreach);
             return;
         default:
-            NA_LOG_INFO(addr, "nobody is at {}: {}", link.address, std::strerror(dial->error()));
-            lost(link, Status::hostunreach);
+            lost(link, not_there(link, dial->error()));
     }
 }
 
-bool Context::make_way(Link& link, const void* address) noexcept {
+// The code of a dial that reached nobody.
+Status Context::not_there(const Link& link, int error) const noexcept {
+    const Status why = unreached(link);
+    NA_LOG_INFO(addr, "{} {}: {}",
+                why == Status::addrnotavail ? "this host has no way to" : "nobody is at",
+                link.address, std::strerror(error));
+    return why;
+}
+
+Status Context::make_way(Link& link, const void* address) noexcept {
     std::unique_ptr<Way> way(new (std::nothrow) Way);
     if (way == nullptr) {
-        return false;
+        return Status::nomem;
     }
     way->context = this;
     ucp_ep_params_t params{};
@@ -164,7 +173,10 @@ bool Context::make_way(Link& link, const void* address) noexcept {
     if (const ucs_status_t rc = ucp_ep_create(workers_.back()->get(), &params, &way->ep);
         rc != UCS_OK) {
         NA_LOG_INFO(addr, "UCX cannot reach {}: {}", link.address, ucs_status_string(rc));
-        return false;
+        // The peer is there: it has told its address.
+        return rc == UCS_ERR_UNREACHABLE ? Status::addrnotavail
+               : rc == UCS_ERR_NO_MEMORY ? Status::nomem
+                                         : Status::hostunreach;
     }
     ++stats_.ways;
     expected_ -= expected_ != 0 ? 1 : 0;
@@ -174,7 +186,7 @@ bool Context::make_way(Link& link, const void* address) noexcept {
     unmarked_ = unmarked_ || !link.self;
     link.way = way.release();
     await_ready(*link.way);
-    return true;
+    return Status::success;
 }
 
 // Nothing is sent before UCX has connected the endpoint: what it queues meanwhile may be overtaken,
