@@ -8,7 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 
 #include "memory.hpp"
 #include "pattern.hpp"
@@ -116,7 +119,13 @@ class IdlePeers {
         const bool good = ::read(fds[0], &byte, 1) == 1;
         close(fds[0]);
         if (!good) {
-            throw Failure(fmt::format("{} idle peers could not be connected", options.idle_peers));
+            int status = 0;
+            waitpid(pid_, &status, 0);
+            throw Failure(fmt::format(
+                "{} idle peers could not be connected{}", options.idle_peers,
+                WIFSIGNALED(status)
+                    ? fmt::format(": their process was killed by signal {}", WTERMSIG(status))
+                    : std::string()));
         }
     }
     IdlePeers(const IdlePeers&) = delete;
@@ -148,6 +157,45 @@ class IdlePeers {
         }
     }
 
+    // What this process has of the machine.
+    struct Taken {
+        std::uint64_t memory;  // KiB
+        std::uint64_t files;
+    };
+    static Taken taken() {
+        Taken now{};
+        std::uint64_t total = 0;
+        std::ifstream("/proc/self/statm") >> total >> now.memory;
+        now.memory *= static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) / 1024;
+        for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+            (void)each;
+            ++now.files;
+        }
+        return now;
+    }
+
+    // Whether the others fit, by what the first have taken. The machine is others' too.
+    static void need_room(const Taken& before, unsigned made, unsigned peers,
+                          std::uint64_t most_files) {
+        const Taken now = taken();
+        const std::uint64_t files = (now.files - before.files) / made;
+        if (before.files + files * peers > most_files) {
+            throw Failure(fmt::format(
+                "{} idle peers take {} descriptors each, and {} is the limit: raise it (ulimit "
+                "-Hn), or ask for fewer",
+                peers, files, most_files));
+        }
+        const std::uint64_t memory =
+            (now.memory - std::min(now.memory, before.memory)) / made;  // of each
+        const std::uint64_t free = available_memory();
+        if (free != 0 && memory * (peers - made) > free / 10 * 9) {
+            throw Failure(fmt::format(
+                "{} idle peers take {} MiB each, and {} MiB are free: ask for fewer, or for "
+                "smaller buffers (docs/ofi.md, Many peers)",
+                peers, memory >> 10, free >> 10));
+        }
+    }
+
     [[noreturn]] static void stay(Options options, const std::vector<std::string>& addresses,
                                   int fd) {
         try {
@@ -161,11 +209,15 @@ class IdlePeers {
             options.handles = 1;
             options.busy = false;
             std::vector<std::unique_ptr<HgSide>> sides;
+            const Taken before = taken();
             for (unsigned i = 0; i < peers; ++i) {
                 sides.push_back(std::make_unique<HgSide>(options, false, Handlers{}, nullptr, i));
                 sides.back()->connect(addresses);
                 if (i % 16 == 0) {
                     look(sides, 0);
+                    if (i != 0) {  // the first takes what all share
+                        need_room(before, i + 1, peers, limit.rlim_cur);
+                    }
                 }
             }
             if (::write(fd, "", 1) == 1) {

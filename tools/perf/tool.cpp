@@ -156,23 +156,27 @@ void need_memory(std::initializer_list<std::uint64_t> factors, const std::string
             bytes = UINT64_MAX;
         }
     }
+    const std::uint64_t kib = available_memory();
+    if (kib != 0 && bytes / 1024 > kib / 2) {
+        throw Failure(
+            fmt::format("{} of {} MiB would take more than half of the memory that is free ({} "
+                        "MiB): choose "
+                        "a smaller -z, -w or -x",
+                        for_what, bytes >> 20, kib >> 10));
+    }
+}
+
+std::uint64_t available_memory() {
     std::ifstream file("/proc/meminfo");
     std::string name;
     std::uint64_t kib = 0;
     std::string unit;
     while (file >> name >> kib >> unit) {
-        if (name != "MemAvailable:") {
-            continue;
+        if (name == "MemAvailable:") {
+            return kib;
         }
-        if (bytes / 1024 > kib / 2) {
-            throw Failure(
-                fmt::format("{} of {} MiB would take more than half of the memory that is free ({} "
-                            "MiB): choose "
-                            "a smaller -z, -w or -x",
-                            for_what, bytes >> 20, kib >> 10));
-        }
-        return;
     }
+    return 0;
 }
 
 int run_tool(const Options& o, const Task& task) {

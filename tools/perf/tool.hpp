@@ -60,6 +60,9 @@ int report_failure(const Options& options, const std::string& what);
 // A server's addresses are known: says so, to people, to --announce-fd, and in the file.
 void announce(const Options& options, const std::vector<std::string>& addresses);
 
+// Memory of the machine for further use, KiB. 0: that cannot be told.
+std::uint64_t available_memory();
+
 // The product of these is the memory that will be touched: throws Failure, with a remedy, when the
 // machine has not got it.
 void need_memory(std::initializer_list<std::uint64_t> factors, const std::string& for_what);
