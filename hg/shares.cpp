@@ -84,9 +84,14 @@ void Shares::end(const na::Address& peer, std::uint64_t landing) noexcept {
         share.stalled.begin(now_ns());
     } else {
         share.ousted = false;
-        if (!share.muted && shares_.size() > kIdleShares) {
-            shares_.erase(at);
-        }
+        forget_idle(at);
+    }
+}
+
+// A muted share is kept until it is not: the peer is to be served again. The lock is held.
+void Shares::forget_idle(Map::iterator at) noexcept {
+    if (at->second.handles == 0 && !at->second.muted && shares_.size() > kIdleShares) {
+        shares_.erase(at);
     }
 }
 
@@ -188,10 +193,11 @@ void Shares::look_at_all(std::int64_t now) noexcept {
                 handles = share.handles;
                 if (verdict == Verdict::unmute) {
                     peer = std::move(share.muted);
-                } else {
-                    // A handle that waits for the peer holds it.
-                    peer = na::AddressRef::share(const_cast<na::Address*>(address));
+                    forget_idle(shares_.find(address));
+                    break;  // `share` may be gone
                 }
+                // A handle that waits for the peer holds it.
+                peer = na::AddressRef::share(const_cast<na::Address*>(address));
                 if (verdict == Verdict::mute) {
                     share.muted = na::AddressRef::share(peer.get());
                 }
@@ -205,7 +211,9 @@ void Shares::look_at_all(std::int64_t now) noexcept {
         if (!carry_out(*peer, verdict, handles)) {
             na::AddressRef unmuted;
             const std::lock_guard guard(lock_);
-            unmuted = std::move(shares_.find(peer.get())->second.muted);
+            const auto at = shares_.find(peer.get());
+            unmuted = std::move(at->second.muted);
+            forget_idle(at);
             full = true;
         }
     }

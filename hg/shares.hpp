@@ -5,11 +5,11 @@
 //
 // Half of HG_REQUEST_LIMIT is kept for peers that keep little busy, and for what is on its way when
 // a peer takes too much. A peer that is the only one may have the other half; otherwise no peer has
-// more than is left of that. Beyond its share a peer is muted (na::Context::mute()): the transport
-// holds further requests of it back, so that it costs nobody else anything. A muted peer that takes
-// something is served again. One that takes nothing for HG_STALL_TIMEOUT is given up: its
-// connections end. Where all handles are in use, that holds for every peer that keeps one busy for
-// so long.
+// more than is left of that. Beyond its share a peer is muted (na::Context::mute()): further
+// requests of it are held back, so that it costs nobody else anything. A muted peer that takes
+// something is served again: its acknowledgements pass, though requests are before them. One that
+// takes nothing for HG_STALL_TIMEOUT is given up: its connections end. Where all handles are in
+// use, that holds for every peer that keeps one busy for so long.
 //
 // A slow peer is therefore only slow: being dropped takes both too much, and no progress.
 //
@@ -81,6 +81,8 @@ class Shares : public Completion {
 
     std::uint64_t allowed(const Share& share) const noexcept;
     bool over(const Share& share) const noexcept { return share.handles > allowed(share); }
+    using Map = std::unordered_map<const na::Address*, Share>;
+    void forget_idle(Map::iterator at) noexcept;
     void watch() noexcept;
     void look_at_all(std::int64_t now) noexcept;
     enum class Verdict : std::uint8_t { none, mute, unmute, oust };
@@ -98,7 +100,7 @@ class Shares : public Completion {
     std::atomic<std::uint64_t> dropped_{0};
     std::atomic<std::int64_t> next_look_{0};
     na::util::OptionalLock lock_;  // guards what follows; taken last
-    std::unordered_map<const na::Address*, Share> shares_;
+    Map shares_;
     std::uint64_t handles_ = 0;
     std::uint64_t bytes_ = 0;
     bool exhausted_ = false;
