@@ -44,6 +44,7 @@ Bulk::Bulk(Space& space) noexcept : space_(space) {
 }
 
 Bulk::~Bulk() {
+    unlink();
     for (auto& groups : groups_) {
         groups.clear();  // deregisters, before the memory goes
     }
@@ -94,6 +95,7 @@ Result<BulkRef> Bulk::create(Space& space, std::span<const Segment> segments, Ac
             }
         }
     }
+    bulk->link();
     return bulk;
 } catch (const std::bad_alloc&) {
     return out_of_memory();
@@ -196,6 +198,37 @@ bool Bulk::bind(std::unique_ptr<Owner> owner) noexcept {
     }
     (void)owner.release();
     return true;
+}
+
+void Bulk::link() noexcept {
+    const std::lock_guard guard(space_.lock_);
+    next_ = std::exchange(space_.locals_, this);
+    link_ = &space_.locals_;
+    if (next_ != nullptr) {
+        next_->link_ = &next_;
+    }
+}
+
+void Bulk::unlink() noexcept {
+    if (link_ == nullptr) {
+        return;
+    }
+    const std::lock_guard guard(space_.lock_);
+    *link_ = next_;
+    if (next_ != nullptr) {
+        next_->link_ = link_;
+    }
+}
+
+// With the space's lock: a descriptor whose last reference is gone is still in the list.
+bool Bulk::ref_if_alive() noexcept {
+    std::uint32_t refs = refs_.load(std::memory_order_relaxed);
+    while (refs != 0) {
+        if (refs_.compare_exchange_weak(refs, refs + 1, std::memory_order_relaxed)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void Bulk::ref() noexcept {

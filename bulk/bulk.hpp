@@ -5,7 +5,8 @@
 // Made by create() and allocate() over local memory (the origin of a transfer sends those, the
 // target pulls into or pushes from them), and by decode() of bulk/wire.hpp from what a peer sent.
 // Reference counted; immutable but for bind() and the staleness of eager contents; any thread. A
-// remote descriptor holds registrations and lengths, never a pointer that came over the wire.
+// remote descriptor holds registrations and lengths, and no pointer that came over the wire, but
+// for those that this process wrote itself (own_segments()).
 #pragma once
 
 #include <atomic>
@@ -19,8 +20,12 @@
 #include "na/core/class.hpp"
 #include "na/core/memory.hpp"
 #include "na/result.hpp"
+#include "na/util/lock.hpp"
+#include "na/util/random.hpp"
 
 namespace bulk {
+
+class Bulk;
 
 using na::Access;
 using na::Result;
@@ -47,21 +52,32 @@ struct Rails {
 class Space {
  public:
     // `owner` is for the RPC layer, which gets from a descriptor to its class with it.
-    Space(Rails rails, void* owner) noexcept : rails_(rails), owner_(owner) {}
+    Space(Rails rails, void* owner) noexcept
+        : rails_(rails),
+          owner_(owner),
+          secret_(na::util::random_number()),
+          lock_(rails.net->threaded()) {}
     Space(const Space&) = delete;
     Space& operator=(const Space&) = delete;
 
     const Rails& rails() const noexcept { return rails_; }
     bool threaded() const noexcept { return rails_.net->threaded(); }
     void* owner() const noexcept { return owner_; }
+    // Shows that addresses in a descriptor are this process's own. Leaves the process in RPCs to
+    // itself only.
+    std::uint64_t secret() const noexcept { return secret_; }
     // Descriptors that exist: the class cannot be closed before this is 0.
     std::uint32_t live() const noexcept { return live_.load(std::memory_order_acquire); }
 
  private:
     friend class Bulk;
+    friend class Encoder;
     const Rails rails_;
     void* const owner_;
+    const std::uint64_t secret_;
     std::atomic<std::uint32_t> live_{0};
+    na::util::OptionalLock lock_;
+    Bulk* locals_ = nullptr;  // guarded by lock_: all descriptors of local memory
 };
 
 // Where the memory is (struct hg_bulk_attr).
@@ -134,6 +150,10 @@ class Bulk {
     bool has_contents() const noexcept {
         return eager_ != nullptr && !stale_.load(std::memory_order_relaxed);
     }
+    // Of a remote descriptor that this process sent to itself in an RPC: where the memory is, one
+    // entry per segment. Empty: anything else. The owner may have freed its descriptor, and the
+    // memory, since; copy_own() of bulk/segments.hpp notices memory that is gone.
+    std::span<const Segment> own_segments() const noexcept { return own_; }
     // Something was pushed to the origin: what came eagerly is no longer its contents.
     void mark_stale() noexcept {
         if (eager_ != nullptr) {
@@ -184,8 +204,13 @@ class Bulk {
     Bulk& operator=(const Bulk&) = delete;
 
     Result<bool> register_on(Rail rail, const Attributes& attributes);
+    void link() noexcept;
+    void unlink() noexcept;
+    bool ref_if_alive() noexcept;
 
     Space& space_;
+    Bulk* next_ = nullptr;  // in Space::locals_, guarded by its lock
+    Bulk** link_ = nullptr;
     std::atomic<std::uint32_t> refs_{1};
     Access access_ = Access::none;
     bool local_ = false;
@@ -193,6 +218,7 @@ class Bulk {
     std::atomic<bool> stale_{false};
     std::uint64_t size_ = 0;
     std::vector<Segment> segments_;
+    std::vector<Segment> own_;
     std::vector<Group> groups_[kRails];
     // Remote: the registrations as they came, so that the descriptor can be passed on.
     std::vector<std::byte> encoded_[kRails];

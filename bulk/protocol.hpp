@@ -24,7 +24,7 @@ struct Facts {
     Direction direction = Direction::pull;
     std::uint64_t size = 0;
     bool copyable = false;  // the processor can copy from and to the memory: no device memory
-    bool origin_is_local = false;      // the peer is this process
+    bool origin_is_local = false;      // the peer is this process, and its memory is known
     bool origin_has_contents = false;  // they came eagerly
     bool reachable[kRails] = {};       // origin, local, peer and context have this rail
 };

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <mutex>
+#include <new>
 
 #include "bulk/pieces.hpp"
 #include "bulk/segments.hpp"
+#include "bulk/wire.hpp"
 #include "na/util/log.hpp"
 
 namespace bulk {
@@ -18,6 +20,46 @@ namespace {
 constexpr std::uint32_t kPostsPerDrive = 64;
 // The same for one round of progress, over all transfers.
 constexpr std::uint64_t kBytesPerProgress = 16 << 20;
+
+// The memory of an origin that is this process.
+struct Own {
+    std::span<const Segment> segments;
+    BulkRef held;          // keeps it registered
+    bool unsure = false;   // its owner may have freed it
+    bool missing = false;  // it is not registered (any more)
+};
+
+// Empty: the origin is a peer, or the transfer needs no copy from its memory.
+Own own_memory(const Request& r) noexcept {
+    Own own;
+    if (r.origin->is_local()) {
+        own.segments = r.origin->segments();
+    } else if (!r.peer.is_self() || r.size == 0 ||
+               (r.direction == Direction::pull && r.origin->has_contents())) {
+        return own;
+    } else if (!r.origin->own_segments().empty()) {
+        own.segments = r.origin->own_segments();
+        own.unsure = true;
+    } else {
+        // Its bytes may be anybody's: what is registered here counts.
+        try {
+            own.held = find_local(*r.origin);
+        } catch (const std::bad_alloc&) {
+            // As if it were not there.
+        }
+        const Access want = r.direction == Direction::pull ? Access::read : Access::write;
+        own.missing = !own.held || !allows(own.held->access(), want);
+        if (!own.missing && own.held->host_memory()) {
+            own.segments = own.held->segments();
+        }
+    }
+    return own;
+}
+
+// One code on every transport for memory that its owner has not registered, or not any more.
+Status of_memory(Status s) noexcept {
+    return s == Status::noentry ? Status::fault : s;
+}
 
 bool stopping(bool cancel_asked, Status status) noexcept {
     return cancel_asked || !na::ok(status);
@@ -63,11 +105,11 @@ Status Engine::check(const Request& r) const noexcept {
     return Status::success;
 }
 
-Choice Engine::decide(const Request& r) const noexcept {
+Choice Engine::decide(const Request& r, bool here) const noexcept {
     Facts facts{.direction = r.direction,
                 .size = r.size,
                 .copyable = r.origin->host_memory() && r.local->host_memory(),
-                .origin_is_local = r.origin->is_local(),
+                .origin_is_local = here,
                 .origin_has_contents = r.origin->has_contents()};
     for (const Rail rail : {Rail::net, Rail::sm}) {
         facts.reachable[index(rail)] = rails_.of(rail) != nullptr && r.peer.of(rail) != nullptr &&
@@ -81,7 +123,8 @@ Status Engine::start(const Request& request, TransferId* id) noexcept {
     if (const Status s = check(request); !na::ok(s)) {
         return s;
     }
-    const Choice choice = decide(request);
+    const Own own = own_memory(request);
+    const Choice choice = decide(request, !own.segments.empty() || own.missing);
     if (choice.protocol == Protocol::unreachable) {
         NA_LOG_ERROR(bulk,
                      "no transport reaches the origin's memory: the descriptor has none that its "
@@ -118,14 +161,24 @@ Status Engine::start(const Request& request, TransferId* id) noexcept {
         }
         return s;
     }
-    if (choice.protocol != Protocol::nothing) {
+    Status status = Status::success;
+    if (choice.protocol == Protocol::local_copy && own.missing) {
+        NA_LOG_ERROR(bulk, "the origin's memory, of this process, is not registered (any more)");
+        status = Status::fault;
+    } else if (choice.protocol != Protocol::nothing) {
         const bool pull = request.direction == Direction::pull;
-        const auto origin = request.origin->segments();
+        const bool eager = choice.protocol == Protocol::eager_copy;
+        const auto origin = eager ? request.origin->segments() : own.segments;
         const auto local = request.local->segments();
-        if (pull) {
-            copy(local, request.local_offset, origin, request.origin_offset, request.size);
+        const auto to = pull ? local : origin;
+        const auto from = pull ? origin : local;
+        const std::uint64_t to_offset = pull ? request.local_offset : request.origin_offset;
+        const std::uint64_t from_offset = pull ? request.origin_offset : request.local_offset;
+        if (own.unsure) {
+            status = copy_own(to, to_offset, from, from_offset, request.size,
+                              pull ? Gone::from : Gone::to);
         } else {
-            copy(origin, request.origin_offset, local, request.local_offset, request.size);
+            copy(to, to_offset, from, from_offset, request.size);
         }
     }
     {
@@ -135,7 +188,7 @@ Status Engine::start(const Request& request, TransferId* id) noexcept {
         counters_.copies.add(choice.protocol == Protocol::nothing ? 0 : 1);
         ++t->generation_;
     }
-    request.done(*t, Status::success);
+    request.done(*t, status);
     return Status::success;
 }
 
@@ -176,7 +229,7 @@ Status Engine::drive(Transfer& t, bool first, std::uint64_t& bytes) noexcept {
             t.idle_ |= piece->bit;
             // No resources now (NA_NO_RETRY): pieces that end free some.
             if ((s != Status::again || t.in_flight_ == 0) && na::ok(t.status_)) {
-                t.status_ = s;
+                t.status_ = of_memory(s);
             }
             break;
         }
@@ -227,7 +280,7 @@ void Engine::ended(na::Operation& op, const na::Outcome& outcome) noexcept {
     --t.in_flight_;
     t.idle_ |= piece.bit;
     if (!na::ok(outcome.status) && na::ok(t.status_)) {
-        t.status_ = outcome.status;
+        t.status_ = of_memory(outcome.status);
     }
     const Next next = engine.settle(t);
     guard.unlock();

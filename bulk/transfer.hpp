@@ -183,7 +183,7 @@ class Engine {
     enum class Next : std::uint8_t { wait, enqueued, finished };
 
     Status check(const Request& request) const noexcept;
-    Choice decide(const Request& request) const noexcept;
+    Choice decide(const Request& request, bool here) const noexcept;
     Transfer* take() noexcept;
     TransferId id_of(const Transfer& t) const noexcept;
     Transfer* find(TransferId id) const noexcept;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <new>
 
 #include <fmt/format.h>
@@ -25,7 +26,8 @@ enum Flag : std::uint8_t {
     kNet = 8,
     kSm = 16,
     kOwner = 32,
-    kKnown = 63,
+    kOwn = 64,
+    kKnown = 127,
 };
 
 // --- variable-length integers ---
@@ -94,6 +96,10 @@ class Encoder {
                 (net ? kNet : 0) |
                 (sm && (options.sm || (!net && (flags_ & kEager) == 0)) ? kSm : 0));
         }
+        if (options.self && bulk.host_memory() && bulk.size() != 0) {
+            own_ = bulk.is_local() ? bulk.segments() : bulk.own_segments();
+            flags_ |= static_cast<std::uint8_t>(own_.empty() ? 0 : kOwn);
+        }
         if (owner_ != nullptr) {
             flags_ |= kOwner;
             address_ = options.sm && !owner_->address_with_sm.empty() ? owner_->address_with_sm
@@ -113,6 +119,7 @@ class Encoder {
         if (owner_ != nullptr) {
             n += size_of_varint(address_.size()) + address_.size() + 1;
         }
+        n += own_.empty() ? 0 : sizeof(std::uint64_t) * (1 + own_.size());
         return n + ((flags_ & kEager) != 0 ? static_cast<std::size_t>(bulk_.size()) : 0);
     }
 
@@ -138,6 +145,12 @@ class Encoder {
             w.bytes(address_.data(), address_.size());
             w.integer(owner_->context_id);
         }
+        if (!own_.empty()) {
+            w.integer(bulk_.space().secret());
+            for (const Segment& s : own_) {
+                w.integer(static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(s.base)));
+            }
+        }
         if ((flags_ & kEager) != 0) {
             for (const Segment& s : bulk_.segments()) {
                 w.bytes(s.base, s.length);
@@ -146,7 +159,32 @@ class Encoder {
         return w.good() ? Status::success : Status::overflow;
     }
 
+    static BulkRef find_local(const Bulk& remote) {
+        Space& space = remote.space();
+        std::vector<std::byte> buffer;
+        const std::lock_guard guard(space.lock_);
+        for (Bulk* b = space.locals_; b != nullptr; b = b->next_) {
+            if (b->size() == remote.size() && describes(remote, *b, buffer) && b->ref_if_alive()) {
+                return BulkRef::adopt(b);
+            }
+        }
+        return {};
+    }
+
  private:
+    // Keys are told to who may use the memory only: one rail decides.
+    static bool describes(const Bulk& remote, const Bulk& local, std::vector<std::byte>& buffer) {
+        const Rail rail = remote.encoded_[index(Rail::net)].empty() ? Rail::sm : Rail::net;
+        const auto& told = remote.encoded_[index(rail)];
+        const Encoder encoder(local, {.sm = true});
+        if (told.empty() || !local.reachable(rail) || encoder.rail_size(rail) != told.size()) {
+            return false;
+        }
+        buffer.resize(told.size());
+        ByteWriter w(buffer);
+        return na::ok(encoder.write_rail(w, rail)) && w.good() && buffer == told;
+    }
+
     bool has(Rail rail) const noexcept {
         return bulk_.is_local() ? bulk_.reachable(rail) : !bulk_.encoded_[index(rail)].empty();
     }
@@ -189,6 +227,7 @@ class Encoder {
     const Bulk& bulk_;
     const Owner* const owner_;
     std::span<const std::byte> address_;
+    std::span<const Segment> own_;
     std::uint8_t flags_;
 };
 
@@ -206,6 +245,10 @@ Result<std::size_t> encode(const Bulk& bulk, WireOptions options, std::span<std:
         return na::Error{s, "the transport cannot describe the memory"};
     }
     return w.written();
+}
+
+BulkRef find_local(const Bulk& remote) {
+    return Encoder::find_local(remote);
 }
 
 // --- what comes in ---
@@ -229,8 +272,8 @@ class Decoder {
             return malformed("flags");
         }
         bulk_->access_ = static_cast<Access>(flags_ & (kRead | kWrite));
-        for (auto part :
-             {&Decoder::segments, &Decoder::rails, &Decoder::owner, &Decoder::contents}) {
+        for (auto part : {&Decoder::segments, &Decoder::rails, &Decoder::owner, &Decoder::own,
+                          &Decoder::contents}) {
             if (auto done = (this->*part)(); !done) {
                 return std::move(done).error();
             }
@@ -374,6 +417,25 @@ class Decoder {
         owner->address.assign(address.begin(), address.end());
         owner->context_id = context_id;
         bulk_->bind(std::move(owner));
+        return true;
+    }
+
+    // Addresses count only beside the secret of this class, which no peer has seen.
+    Result<bool> own() {
+        if ((flags_ & kOwn) == 0) {
+            return true;
+        }
+        if (r_.integer<std::uint64_t>() != bulk_->space().secret() || bulk_->size() == 0) {
+            return broken("addresses of another process");
+        }
+        if (bulk_->segments_.size() > r_.left() / sizeof(std::uint64_t)) {
+            return too_short();
+        }
+        bulk_->own_.reserve(bulk_->segments_.size());
+        for (const Segment& s : bulk_->segments_) {
+            const auto address = static_cast<std::uintptr_t>(r_.integer<std::uint64_t>());
+            bulk_->own_.push_back({reinterpret_cast<void*>(address), s.length});
+        }
         return true;
     }
 

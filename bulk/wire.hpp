@@ -8,6 +8,7 @@
 //   net        flag net:   u16 protocol tag | v groups | groups x (v size, na::Memory bytes)
 //   sm         flag sm:                       v groups | groups x (v size, na::Memory bytes)
 //   owner      flag owner: v size | encoded address | u8 context id
+//   own        flag own:   u64 Space::secret() | u64 address of each segment
 //   contents   flag eager: all bytes, in segment order
 // The segments of a rail's groups cover the total length in order, empty segments left out.
 #pragma once
@@ -23,6 +24,7 @@ namespace bulk {
 struct WireOptions {
     bool eager = false;  // the contents, where peers may read them
     bool sm = false;     // registrations for shared memory
+    bool self = false;   // the bytes go to this process: they carry the addresses of its memory
 };
 
 // Bytes that encode() writes with the same options.
@@ -36,6 +38,10 @@ Result<std::size_t> encode(const Bulk& bulk, WireOptions options, std::span<std:
 // resolved. overflow: ends too early. protocol_error: contradicts itself. protonosupport: no rail
 // of `space` can read it. nomem.
 Result<BulkRef> decode(Space& space, std::span<const std::byte> bytes);
+
+// The descriptor of this process's memory whose registration `remote` describes. Null: there is
+// none, or not any more. Compares with all descriptors of local memory. Throws std::bad_alloc.
+BulkRef find_local(const Bulk& remote);
 
 // What decode() would make an object of, where it is what most are: one segment that its owner may
 // be read from, in one registration on `rail`, without contents and owner. False: it is not, or not

@@ -11,6 +11,7 @@
 #include "bulk/wire.hpp"
 #include "hg/c_api/handles.hpp"
 #include "hg/context.hpp"
+#include "hg/proc/bulk.hpp"
 #include "mercury_bulk.h"
 #include "na/util/log.hpp"
 
@@ -35,9 +36,10 @@ Class& class_of(const bulk::Bulk& b) noexcept {
     return *static_cast<Class*>(b.space().owner());
 }
 
-bulk::WireOptions wire_options(const bulk::Bulk& b, unsigned long flags) noexcept {
+bulk::WireOptions wire_options(const bulk::Bulk& b, unsigned long flags, bool self) noexcept {
     return {.eager = (flags & HG_BULK_EAGER) != 0 && class_of(b).options().bulk_eager,
-            .sm = (flags & HG_BULK_SM) != 0};
+            .sm = (flags & HG_BULK_SM) != 0,
+            .self = self};
 }
 
 hg_return_t out_of_memory() noexcept {
@@ -181,6 +183,30 @@ hg_return_t create(hg_class_t* hg_class, uint32_t count, void** buf_ptrs,
 
 }  // namespace
 
+namespace hg::proc {
+
+bool to_self(hg_handle_t handle) noexcept {
+    return handle != HG_HANDLE_NULL && core(handle)->info().addr != nullptr &&
+           core(handle)->info().addr->is_self();
+}
+
+hg_size_t bulk_size(hg_bulk_t b, unsigned long flags, bool self) noexcept {
+    return b == HG_BULK_NULL ? 0
+                             : ::bulk::encoded_size(*core(b), wire_options(*core(b), flags, self));
+}
+
+hg_return_t write_bulk(void* to, hg_size_t size, unsigned long flags, bool self,
+                       hg_bulk_t b) noexcept try {
+    const auto written =
+        ::bulk::encode(*core(b), wire_options(*core(b), flags, self),
+                       {static_cast<std::byte*>(to), static_cast<std::size_t>(size)});
+    return written ? HG_SUCCESS : failed<na::log::Outlet::bulk>(written.error());
+} catch (const std::bad_alloc&) {
+    return out_of_memory();
+}
+
+}  // namespace hg::proc
+
 extern "C" {
 
 hg_return_t HG_Bulk_create(hg_class_t* hg_class, uint32_t count, void** buf_ptrs,
@@ -283,20 +309,13 @@ uint8_t HG_Bulk_get_flags(hg_bulk_t handle) {
 }
 
 hg_size_t HG_Bulk_get_serialize_size(hg_bulk_t handle, unsigned long flags) {
-    return handle == HG_BULK_NULL
-               ? 0
-               : bulk::encoded_size(*core(handle), wire_options(*core(handle), flags));
+    return hg::proc::bulk_size(handle, flags, false);
 }
 
 hg_return_t HG_Bulk_serialize(void* buf, hg_size_t buf_size, unsigned long flags,
-                              hg_bulk_t handle) try {
+                              hg_bulk_t handle) {
     HG_C_REQUIRE(handle != HG_BULK_NULL && buf != nullptr, bulk, "NULL argument");
-    const auto written =
-        bulk::encode(*core(handle), wire_options(*core(handle), flags),
-                     {static_cast<std::byte*>(buf), static_cast<std::size_t>(buf_size)});
-    return written ? HG_SUCCESS : failed<na::log::Outlet::bulk>(written.error());
-} catch (const std::bad_alloc&) {
-    return out_of_memory();
+    return hg::proc::write_bulk(buf, buf_size, flags, false, handle);
 }
 
 hg_return_t HG_Bulk_deserialize(hg_class_t* hg_class, hg_bulk_t* handle, const void* buf,

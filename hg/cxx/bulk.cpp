@@ -172,7 +172,8 @@ void write_bulk(Writer& w, const BulkRef& bulk) {
         return;
     }
     ::bulk::WireOptions options{.eager = info.cls->options().bulk_eager,
-                                .sm = info.addr->sm() != nullptr};
+                                .sm = info.addr->sm() != nullptr,
+                                .self = info.addr->is_self()};
     std::size_t size = ::bulk::encoded_size(*bulk.bulk(), options);
     const std::size_t within = info.cls->contents_within();
     if (options.eager && size > within - std::min(w.written(), within)) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Bulk descriptors in RPC structures: hg_proc_hg_bulk_t.
+#include "hg/proc/bulk.hpp"
+
 #include <algorithm>
 #include <cstdint>
 
@@ -16,7 +18,8 @@ hg_return_t encode(hg_proc_t proc, hg_bulk_t handle) noexcept {
         return hg_proc_uint64_t(proc, &size);
     }
     unsigned long flags = (hg_proc_get_flags(proc) & HG_PROC_SM) != 0 ? HG_BULK_SM : 0UL;
-    size = HG_Bulk_get_serialize_size(handle, flags);
+    const bool self = hg::proc::to_self(hg_proc_get_handle(proc));
+    size = hg::proc::bulk_size(handle, flags, self);
     // Contents are worth carrying only where they cost no second message; and who keeps a
     // descriptor expects to see what becomes of the memory, but for a small one.
     if ((hg_proc_get_flags(proc) & HG_PROC_BULK_EAGER) != 0 &&
@@ -25,7 +28,7 @@ hg_return_t encode(hg_proc_t proc, hg_bulk_t handle) noexcept {
         const hg_size_t used = hg_proc_get_size_used(proc);
         const hg_size_t left =
             std::min(hg_proc_get_size_left(proc), within - std::min(used, within));
-        const hg_size_t eager = HG_Bulk_get_serialize_size(handle, flags | HG_BULK_EAGER);
+        const hg_size_t eager = hg::proc::bulk_size(handle, flags | HG_BULK_EAGER, self);
         if (left >= sizeof size && eager <= left - sizeof size) {
             flags |= HG_BULK_EAGER;
             size = eager;
@@ -44,7 +47,7 @@ hg_return_t encode(hg_proc_t proc, hg_bulk_t handle) noexcept {
         return ret;
     }
     void* at = hg_proc_save_ptr(proc, size);
-    ret = HG_Bulk_serialize(at, size, flags, handle);
+    ret = hg::proc::write_bulk(at, size, flags, self, handle);
     return ret == HG_SUCCESS ? hg_proc_restore_ptr(proc, at, size) : ret;
 }
 

@@ -3,6 +3,7 @@
 // wire: magic, flags, number of bytes (u64 each); with contents, then those bytes.
 #include <cstring>
 
+#include "hg/proc/bulk.hpp"
 #include "mercury.h"
 #include "mercury_bulk.h"
 #include "proc_fixture.hpp"
@@ -110,3 +111,20 @@ hg_id_t HG_Register_name(hg_class_t*, const char* func_name, hg_proc_cb_t in_pro
 }
 
 }  // extern "C"
+
+namespace hg::proc {
+
+bool to_self(hg_handle_t) noexcept {
+    return false;
+}
+
+hg_size_t bulk_size(hg_bulk_t bulk, unsigned long flags, bool) noexcept {
+    return HG_Bulk_get_serialize_size(bulk, flags);
+}
+
+hg_return_t write_bulk(void* to, hg_size_t size, unsigned long flags, bool,
+                       hg_bulk_t bulk) noexcept {
+    return HG_Bulk_serialize(to, size, flags, bulk);
+}
+
+}  // namespace hg::proc
