@@ -156,7 +156,9 @@ void Loopback::cancel(Handle& origin) noexcept {
         if (origin.partner_ == nullptr) {
             return;  // ended already
         }
-        std::exchange(origin.partner_, nullptr)->partner_ = nullptr;
+        Handle& target = *std::exchange(origin.partner_, nullptr);
+        target.partner_ = nullptr;
+        context.watches_.canceled_here(target);
     }
     end(origin, Status::canceled);
     context.settle();
