@@ -9,7 +9,6 @@
 // beyond the eager size, which the target may read until it answers. Answers for which there is no
 // straggler are dropped when they come (see Context::open()).
 #include <new>
-#include <optional>
 #include <utility>
 
 #include "hg/context.hpp"
@@ -85,7 +84,6 @@ bool Handle::replace_receive() noexcept {
         return false;
     }
     bool posted = false;
-    std::optional<Watches::Request> notice;
     {
         na::Posting posting(port_->na());
         if (stage() == Stage::in_flight && call_.request_sent &&
@@ -99,7 +97,6 @@ bool Handle::replace_receive() noexcept {
                                                .size = port_->size(Lane::expected),
                                                .registered = straggler->kit_->region}));
             if (posted) {
-                notice.emplace(own_request());
                 call_.request_sent = false;  // the straggler's business
                 posting.cancel(*kit_->recv);
             } else {
@@ -110,20 +107,8 @@ bool Handle::replace_receive() noexcept {
     if (!posted) {
         context.handles_->give(*straggler);
         context.stragglers_.fetch_sub(1, std::memory_order_relaxed);
-        return false;
     }
-    context.watches_.send(std::move(*notice));
-    return true;
-}
-
-// For the target, which serves it perhaps.
-Watches::Request Handle::own_request() const {
-    return {.port = *port_,
-            .peer = na::AddressRef::share(&peer()),
-            .context_id = info_.context_id,
-            .tag = tag_,
-            .cookie = cookie_,
-            .id = info_.id};
+    return posted;
 }
 
 // From the work queue, in the place of the end of a canceled RPC whose receive was the transport's.
@@ -134,7 +119,6 @@ void Handle::leave_straggler(Completion& c) {
         try {
             Handle* straggler = context.handles_->take(*h.port_, HandlePool::Hook::skip);
             if (straggler->post_straggler(h)) {
-                context.watches_.send(h.own_request());
                 h.finish(&Handle::run_forward);
                 context.settle();
                 return;

@@ -57,7 +57,6 @@ Context::Context(Class& cls, std::uint8_t id)
       unacked_(cls.options().unacked_limit, std::max(cls.options().request_limit / 2, 1U),
                threaded_),
       owed_(cls.options().request_limit, threaded_),
-      watches_(*this, threaded_),
       patient_(cls.options().coalesce == Options::Coalesce::always),
       loop_lock_(threaded_) {}
 
@@ -253,7 +252,7 @@ Status Context::unpost() noexcept {
 
 // Whether operations of this context are still in the transport, or work is queued.
 bool Context::nothing_under_way() noexcept {
-    if (!work_.empty() || bulk_->runnable() || !watches_.idle()) {
+    if (!work_.empty() || bulk_->runnable()) {
         return false;
     }
     bool idle = true;
@@ -315,7 +314,6 @@ Result<bool> Context::close(bool patient) {
                 break;
             }
             handles_->for_each([](Handle& handle) { handle.give_up(); });
-            watches_.give_up();
             last = !end_forgotten();
             limit = kLastTime;
             waits.end();

@@ -25,7 +25,6 @@
 #include "hg/pass.hpp"
 #include "hg/port.hpp"
 #include "hg/unacked.hpp"
-#include "hg/watches.hpp"
 #include "na/core/context.hpp"
 #include "na/core/progress.hpp"
 #include "na/util/gate.hpp"
@@ -173,9 +172,6 @@ class Context {
         return waiter_.fd() < 0 ? na::Status::opnotsupported : waiter_.add(fd);
     }
 
-    // What requests learn of their callers.
-    Watches& watches() noexcept { return watches_; }
-
     Counters::Values counters() noexcept;
     // How many handles there are, in use or not: diagnostics.
     std::size_t handles() noexcept { return handles_->size(); }
@@ -187,7 +183,6 @@ class Context {
     friend class Handle;
     friend class HandlePool;
     friend class Loopback;
-    friend class Watches;
 
     Context(Class& cls, std::uint8_t id);
 
@@ -263,7 +258,6 @@ class Context {
     OverflowPool overflow_;
     Unacked unacked_;
     Owed owed_;
-    Watches watches_;
     na::Context* only_ = nullptr;  // that of net_
     std::unique_ptr<Port> net_;
     std::unique_ptr<Port> sm_;

@@ -40,7 +40,6 @@
 #include "hg/overflow_pool.hpp"
 #include "hg/port.hpp"
 #include "hg/registry.hpp"
-#include "hg/watches.hpp"
 #include "na/util/intrusive_list.hpp"
 #include "na/util/unshared.hpp"
 
@@ -161,17 +160,6 @@ class Handle : private Completion {
     // reference afterwards only where he had one of his own: after the others, the handle may be
     // another request's.
     na::Status claim_response() noexcept;
-    // Whether Context::watches() may watch its origin: invalid_arg (an origin's handle),
-    // opnotsupported (one-way), busy (responded to, or refused).
-    na::Status watchable() const noexcept {
-        if (!target_) {
-            return na::Status::invalid_arg;
-        }
-        if (one_way_) {
-            return na::Status::opnotsupported;
-        }
-        return stage() == Stage::received ? na::Status::success : na::Status::busy;
-    }
     // As if it had not been claimed.
     void unclaim_response() noexcept { stage_.store(Stage::received, std::memory_order_release); }
     // It cannot be sent. Who has a reference may try again; if nobody does, the origin gets an
@@ -253,7 +241,6 @@ class Handle : private Completion {
     friend class Loopback;
     friend class Owed;
     friend class Unacked;
-    friend class Watches;
 
     // --- shared state machine
     // ------------------------------------------------------------------------------------
@@ -398,7 +385,6 @@ class Handle : private Completion {
     void take_unusual_request(std::span<std::byte> message) noexcept;
     void note_header(const wire::Request& request) noexcept;
     void no_request(na::Status status) noexcept;
-    static void end_notice(Completion& c);
     void refuse_overload() noexcept;
     void arrived() noexcept;
     void arrived_whole() noexcept;
@@ -479,7 +465,6 @@ class Handle : private Completion {
     void stand_in_for(Handle& canceled) noexcept;
     void step_back(Handle& canceled) noexcept;
     static void leave_straggler(Completion& c);
-    Watches::Request own_request() const;
     bool post_straggler(Handle& canceled) noexcept;
     static void on_straggler(na::Operation& op, const na::Outcome& o) noexcept;
     static void acknowledge_straggler(Completion& c);
@@ -514,17 +499,7 @@ class Handle : private Completion {
     bool more_acquired_ = false;   // the program was asked to fetch more
     bool ack_awaited_ = false;     // target: the response is acknowledged by the origin
     bool dispatch_due_ = false;  // target: once the payload of the one-way request is acknowledged
-    // What ends with the request beside what every request has.
-    static constexpr std::uint8_t kOwed = 1;     // may be in Context::owed_
-    static constexpr std::uint8_t kWatched = 2;  // has a watch_
-    std::atomic<std::uint8_t> extras_{0};
-    void note_extra(std::uint8_t extra) noexcept {
-        extras_.fetch_or(extra, std::memory_order_relaxed);
-    }
-    bool was_owed() const noexcept {
-        return (extras_.load(std::memory_order_relaxed) & kOwed) != 0;
-    }
-    void end_extras() noexcept;
+    std::atomic<bool> was_owed_{false};  // may be in Context::owed_
     std::atomic<bool> kept_{false};      // counted in Port: HandlePool::note_kept()
     // To oneself, not over the transport. Who cancels late may look when it is another RPC's
     // already.
@@ -568,7 +543,6 @@ class Handle : private Completion {
     na::util::ListHook owed_hook_;
     na::util::ListHook unacked_hook_;
     std::size_t unacked_bytes_ = 0;
-    Watches::Watch* watch_ = nullptr;  // guarded by the lock of Context::watches_
 };
 
 }  // namespace hg

@@ -156,9 +156,7 @@ void Loopback::cancel(Handle& origin) noexcept {
         if (origin.partner_ == nullptr) {
             return;  // ended already
         }
-        Handle& target = *std::exchange(origin.partner_, nullptr);
-        target.partner_ = nullptr;
-        context.watches_.canceled_here(target);
+        std::exchange(origin.partner_, nullptr)->partner_ = nullptr;
     }
     end(origin, Status::canceled);
     context.settle();

@@ -13,7 +13,7 @@ Block* Owed::add(Handle& handle) noexcept {
         (stage != Handle::Stage::received && stage != Handle::Stage::answering)) {
         return nullptr;
     }
-    handle.note_extra(Handle::kOwed);
+    handle.was_owed_.store(true, std::memory_order_relaxed);
     if (!handle.registration_->late()) {
         oldest_first_.push_back(handle);
         ++count_;
@@ -32,6 +32,7 @@ void Owed::answered(Handle& handle) noexcept {
 
 void Owed::remove(Handle& handle) noexcept {
     answered(handle);
+    handle.was_owed_.store(false, std::memory_order_relaxed);
 }
 
 void Owed::take_out(Handle& handle) noexcept {

@@ -79,7 +79,6 @@ Port::Port(Context& context, bulk::Rail rail, std::unique_ptr<na::Context> na)
         room_[index(lane)] = size_[index(lane)] - payload_at_[index(lane)];
     }
     tag_mask_ = na_->bundle_tag();
-    watch_tag_ = tag_mask_ - 1;
     if (na_->can_bundle()) {
         // Whether or not we send such ourselves.
         na_->split_bundles();

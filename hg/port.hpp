@@ -76,14 +76,11 @@ class Port {
             const std::uint32_t n = tickets_.load(std::memory_order_relaxed);
             na::util::add_unshared(tickets_, tag_step_);
             const std::uint32_t tag = n & tag_mask_;
-            if (tag < watch_tag_) [[likely]] {  // the one above is that of bundles
+            if (tag != tag_mask_) [[likely]] {  // which is that of bundles
                 return {.tag = tag, .cookie = (n * kMix) ^ salt_};
             }
         }
     }
-
-    // No message of ours has this one; a receive with it waits for the end of its peer.
-    std::uint32_t watch_tag() const noexcept { return watch_tag_; }
 
     // How many tickets were given since that one, by its cookie; to any peer.
     std::uint32_t tickets_since(std::uint32_t cookie) const noexcept {
@@ -177,7 +174,6 @@ class Port {
     std::size_t payload_at_[na::kLanes];
     std::size_t room_[na::kLanes];
     std::uint32_t tag_mask_;
-    std::uint32_t watch_tag_;
     bool gathers_ = false;
     bool plain_ = false;
     bool injects_ = false;

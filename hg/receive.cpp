@@ -166,12 +166,6 @@ void Handle::take_message(na::Operation& op, std::size_t size, na::Address* sour
 void Handle::take_unusual_request(std::span<std::byte> message) noexcept {
     wire::Request request;
     wire::Received received = wire::decode(message, request);
-    if (ok(received.status) && (request.flags & wire::kCancel) != 0) {
-        info_.context->watches_.canceled(*peer_, tag_, request.cookie);
-        one_way_ = true;
-        defer(&Handle::end_notice);
-        return;
-    }
     if (ok(received.status)) {
         one_way_ = (request.flags & wire::kOneWay) != 0;
         if ((request.flags & wire::kTimed) != 0) {
@@ -191,14 +185,6 @@ void Handle::take_unusual_request(std::span<std::byte> message) noexcept {
     NA_LOG_WARNING(rpc, "a peer sent {} bytes: {}", message.size(), received.what);
     odd_.malformed = true;
     reject_later(received.status);
-}
-
-// What came was no request: the handle is for the next one.
-void Handle::end_notice(Completion& c) {
-    Handle& h = of(c);
-    h.refs_.store(kLibraryRef, std::memory_order_relaxed);
-    h.stage_.store(Stage::answered, std::memory_order_release);
-    h.unref();
 }
 
 // The receive has ended without one.

@@ -88,8 +88,8 @@ void Handle::repost(Completion& c) {
 
 // The last reference is gone: ready for the next request.
 void Handle::recycle() noexcept {
-    if (extras_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-        end_extras();
+    if (was_owed_.load(std::memory_order_relaxed)) [[unlikely]] {
+        info_.context->owed_.remove(*this);
     }
     if (stage() == Stage::received && !one_way_) [[unlikely]] {  // and its answer is not owed
         answer_abandoned();
@@ -127,14 +127,6 @@ void Handle::recycle() noexcept {
         }
     }
     (void)post_now(last);
-}
-
-[[gnu::cold, gnu::noinline]] void Handle::end_extras() noexcept {
-    if ((extras_.load(std::memory_order_relaxed) & kWatched) != 0) {
-        info_.context->watches_.end(*this);
-    }
-    info_.context->owed_.remove(*this);
-    extras_.store(0, std::memory_order_relaxed);
 }
 
 // Its response could not be sent, or was not to be expected, and nobody can answer any more. The

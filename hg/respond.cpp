@@ -199,7 +199,7 @@ void Handle::unref_answer_last() noexcept {
     if ((refs_.load(std::memory_order_relaxed) & kUserRefs) == 0) {
         responded_late();
     }
-    if (was_owed()) {
+    if (was_owed_.load(std::memory_order_relaxed)) {
         // It may have to wait for its acknowledgement, and takes no other's place meanwhile.
         info_.context->owed_.answered(*this);
     }
@@ -210,7 +210,7 @@ void Handle::unref_answer_last() noexcept {
 
 // By a program without a reference: now, or before that of the RPC callback has gone.
 void Handle::responded_late() noexcept {
-    if (was_owed() && !odd_.abandoned) {
+    if (was_owed_.load(std::memory_order_relaxed) && !odd_.abandoned) {
         registration_->note_late();
     }
 }

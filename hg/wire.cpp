@@ -77,10 +77,8 @@ Received decode(std::span<const std::byte> message, Request& request) noexcept {
     if (get<std::uint8_t>(at + 1) != kVersion) [[unlikely]] {
         return {Status::protocol_error, "a request of another protocol version", {}};
     }
-    constexpr std::uint8_t kOrdinary = kOverflow | kOneWay | kMoreData | kTimed;
-    const bool notice = (request.flags & kCancel) != 0;
-    if ((request.flags & ~(kCancel | kOrdinary | kChecksums)) != 0 ||
-        (notice && (request.flags & kOrdinary) != 0)) [[unlikely]] {
+    if ((request.flags & ~(kOverflow | kOneWay | kMoreData | kTimed | kChecksums)) != 0)
+        [[unlikely]] {
         return {Status::protocol_error, "unknown flags in a request", {}};
     }
     if ((request.flags & kLarge) == kLarge) [[unlikely]] {
@@ -88,9 +86,6 @@ Received decode(std::span<const std::byte> message, Request& request) noexcept {
     }
     if (request.id == 0) [[unlikely]] {
         return {Status::protocol_error, "a request without RPC id", {}};
-    }
-    if (notice && message.size() != kRequestSize) [[unlikely]] {
-        return {Status::protocol_error, "a cancel with a payload", {}};
     }
     return check_tail(message, kRequestSize, request.flags);
 }

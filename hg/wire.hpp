@@ -28,10 +28,6 @@ inline constexpr std::uint8_t kMoreData = 1 << 4;         // the receiver's prog
 
 inline constexpr std::uint8_t kTimed = 1 << 5;  // requests: the time of arrival is noted
 
-// Requests: none, but a notice that the origin has given up the one with this tag and cookie. No
-// payload.
-inline constexpr std::uint8_t kCancel = 1 << 6;
-
 inline constexpr std::size_t kRequestSize = 24;
 inline constexpr std::size_t kResponseSize = 16;
 

@@ -418,30 +418,6 @@ HG_PUBLIC hg_return_t HG_Respond_error(hg_handle_t handle, hg_cb_t callback, voi
  * HG_SUCCESS also when the handle is not in flight. */
 HG_PUBLIC hg_return_t HG_Cancel(hg_handle_t handle);
 
-/* Cinnabar extension. Runs inside HG_Trigger, once at most, while a request waits for its response:
- * status is HG_CANCELED when the origin has called HG_Cancel, and HG_HOSTUNREACH (or the code of
- * the transport) when the origin is gone. The handle is the program's as before: HG_Respond is
- * still due, or HG_Destroy. The returned value is ignored. */
-typedef hg_return_t (*hg_cancel_cb_t)(hg_handle_t handle, hg_return_t status, void* arg);
-
-/* Cinnabar extension. At the target: calls `callback` as soon as it is known that nobody waits for
- * the response of this request any more; NULL: no longer. Replaces what was set before. What has
- * happened already is told as well. arg is the program's; it is in use until the response was sent
- * or the last reference to the handle is gone, and until a callback that runs by then on another
- * thread has returned. The caller has a reference to the handle. Any thread.
- * A cancel is told best effort: it may be lost where the origin has more than 256 under way, or
- * where it came before this call and the peer canceled others since. A peer's death is noticed as
- * soon as the transport notices it. Requests that nobody asks for cost nothing.
- * HG_INVALID_ARG: a handle of an origin. HG_OPNOTSUPPORTED: a one-way request. HG_BUSY: it is
- * responded to. HG_NOMEM. */
-HG_PUBLIC hg_return_t HG_Set_cancel_callback(hg_handle_t handle, hg_cancel_cb_t callback,
-                                             void* arg);
-
-/* Cinnabar extension. The same for handlers that look now and then: *status_p is HG_SUCCESS while
- * nothing is known against the origin's waiting, else as above. The first call begins to watch the
- * origin. What happens becomes known in HG_Progress. Codes as above. */
-HG_PUBLIC hg_return_t HG_Get_cancel_status(hg_handle_t handle, hg_return_t* status_p);
-
 /* ---- Progress ------------------------------------------------------------------------------- */
 
 /* Advances the context until there is a callback to trigger, at most `timeout` ms (0: looks once).

@@ -6,7 +6,6 @@
 #include "hg/c_api/family.hpp"
 #include "hg/loopback.hpp"
 #include "hg/small.hpp"
-#include "na/util/log.hpp"
 
 using namespace hg;
 using hg::c_api::code;
@@ -123,28 +122,6 @@ Status respond(Handle& h, const Callback& callback, void* out_struct) {
 
 }  // namespace
 
-namespace {
-
-// The target's handle, if its origin can be watched.
-Status watched(hg_handle_t shown, Handle*& h) noexcept {
-    h = &Loopback::behind(*core(shown));
-    const Status s = h->watchable();
-    if (!ok(s)) {
-        NA_LOG_ERROR(rpc, "RPC {}: nobody waits for a response: {}", h->name(),
-                     s == Status::invalid_arg      ? "the handle is an origin's"
-                     : s == Status::opnotsupported ? "it is one-way"
-                                                   : "it was responded to already");
-    }
-    return s;
-}
-
-void run_canceled(Handle& h, Status status, Callback::Opaque user, void* arg) {
-    (void)reinterpret_cast<hg_cancel_cb_t>(user)(c_api::handle(&Loopback::shown(h)), code(status),
-                                                 arg);
-}
-
-}  // namespace
-
 void c_api::cannot_forward(const Handle& h, Status why) noexcept {
     NA_LOG_ERROR(rpc, "cannot forward RPC {}: {}", h.name(), why_not_forward(why));
 }
@@ -199,35 +176,6 @@ hg_return_t HG_Cancel(hg_handle_t handle) {
     HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
     core(handle)->cancel();
     return HG_SUCCESS;
-}
-
-hg_return_t HG_Set_cancel_callback(hg_handle_t handle, hg_cancel_cb_t callback, void* arg) {
-    HG_C_REQUIRE(handle != HG_HANDLE_NULL, rpc, "handle is HG_HANDLE_NULL");
-    Handle* h = nullptr;
-    if (const Status s = watched(handle, h); !ok(s)) {
-        return code(s);
-    }
-    Watches::Told told{};
-    if (callback != nullptr) {
-        told.user = reinterpret_cast<Callback::Opaque>(callback);
-        told.run = &run_canceled;
-        told.arg = arg;
-    }
-    return code(h->context().watches().begin(*h, told));
-}
-
-hg_return_t HG_Get_cancel_status(hg_handle_t handle, hg_return_t* status_p) {
-    HG_C_REQUIRE(handle != HG_HANDLE_NULL && status_p != nullptr, rpc, "NULL argument");
-    Handle* h = nullptr;
-    if (const Status s = watched(handle, h); !ok(s)) {
-        return code(s);
-    }
-    Status status = Status::success;
-    const Status s = h->context().watches().state(*h, status);
-    if (ok(s)) {
-        *status_p = code(status);
-    }
-    return code(s);
 }
 
 }  // extern "C"

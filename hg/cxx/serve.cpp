@@ -304,7 +304,7 @@ void RequestState::finish() noexcept {
     e.unref();
 }
 
-// --- who waits no longer
+// --- deadlines
 // -------------------------------------------------------------------------------------------------------
 
 class RequestWatch {
@@ -312,39 +312,7 @@ class RequestWatch {
     explicit RequestWatch(EngineCore& engine)
         : engine_(engine), on_stop_(engine.stopping().get_token(), Stop{this}) {}
 
-    // Throws std::bad_alloc; nothing has begun then.
-    void begin(const RequestState& request) {
-        listen(*request.handle);
-        if (request.deadline != Clock::time_point::max()) {
-            expect(request.deadline);
-        }
-    }
-    void end() noexcept {
-        (void)engine_.timers().remove(expiry_);
-        unref();
-    }
-    std::stop_token token() const noexcept { return source_.get_token(); }
-
- private:
-    // The caller cancels, or dies.
-    void listen(Handle& handle) {
-        if (!ok(handle.watchable())) {
-            return;  // nobody waits
-        }
-        refs_.fetch_add(1, std::memory_order_relaxed);
-        Watches::Told told{};
-        told.arg = this;
-        told.run = [](Handle&, Status, Callback::Opaque, void* arg) {
-            std::stop_source source = static_cast<RequestWatch*>(arg)->source_;
-            (void)source.request_stop();
-        };
-        told.drop = [](void* arg) noexcept { static_cast<RequestWatch*>(arg)->unref(); };
-        if (!ok(handle.context().watches().begin(handle, told))) {
-            refs_.fetch_sub(1, std::memory_order_relaxed);
-            throw std::bad_alloc();
-        }
-    }
-    void expect(Clock::time_point deadline) {
+    void begin(Clock::time_point deadline) {
         expiry_.watch = this;
         expiry_.when = deadline;
         expiry_.fire = [](Timer& timer, bool) noexcept {
@@ -363,6 +331,13 @@ class RequestWatch {
             (void)source_.request_stop();
         }
     }
+    void end() noexcept {
+        (void)engine_.timers().remove(expiry_);
+        unref();
+    }
+    std::stop_token token() const noexcept { return source_.get_token(); }
+
+ private:
     struct Stop {
         RequestWatch* watch;
         void operator()() const noexcept {
@@ -383,7 +358,7 @@ class RequestWatch {
     }
 
     EngineCore& engine_;
-    std::atomic<unsigned> refs_{1};  // the request, its origin's watch, the completion under way
+    std::atomic<unsigned> refs_{1};  // the request, and the completion under way
     std::stop_source source_;
     Expiry expiry_;
     Passed passed_;
@@ -392,7 +367,7 @@ class RequestWatch {
 
 RequestWatch* watch(const RequestState& request) {
     auto made = std::make_unique<RequestWatch>(*request.engine);
-    made->begin(request);
+    made->begin(request.deadline);
     return made.release();
 }
 
@@ -476,6 +451,9 @@ CallOptions Request::options() const {
 }
 
 std::stop_token Request::stop() const {
+    if (state_.deadline == Clock::time_point::max()) {
+        return state_.engine->stopping().get_token();
+    }
     std::atomic_ref<detail::RequestWatch*> mine(watch_);
     detail::RequestWatch* watch = mine.load(std::memory_order_acquire);
     if (watch == nullptr) {

@@ -53,11 +53,10 @@ class Request {
     Clock::time_point deadline() const noexcept { return state_.deadline; }
     // For calls that serve this one: they end with it.
     CallOptions options() const;
-    // Stopped when the caller cancels the call or dies, its deadline passes, or the engine ends,
-    // before the handler does: what it goes on with is for nobody. Stop callbacks run on the
-    // engine's executor, or in shutdown(). The first call begins to watch the caller; a handler
-    // that never asks costs nothing. A cancel is told best effort: HG_Set_cancel_callback says
-    // where it may be lost. Throws std::bad_alloc.
+    // Stopped when the caller's deadline passes, or the engine ends, before the handler does: what
+    // it goes on with is for nobody. Stop callbacks run on the engine's executor, or in shutdown().
+    // A caller without a deadline that goes away is not noticed before the answer is sent. Throws
+    // std::bad_alloc.
     std::stop_token stop() const;
     std::string_view name() const noexcept { return state_.rpc->name; }
 

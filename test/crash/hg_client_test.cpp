@@ -64,22 +64,6 @@ TEST_CASE("a client is killed in the middle of its calls", "[hg]") {
     }
 }
 
-TEST_CASE("a handler learns that its client was killed", "[hg]") {
-    constexpr std::uint64_t kCalls = 16;
-    for (const Setup& setup : half_of_setups(0)) {
-        INFO(to_string(setup));
-        HgScene scene(setup, [=](HgSide& side, Link&, hg_addr_t server) {
-            call_for_ever(side, server, Kind::hold, kCalls);
-        });
-        scene.until([&] { return scene.side().held() == kCalls; });
-        CHECK(scene.side().forsaken() == 0);
-        scene.kill();
-        scene.until_noticed([&] { return scene.side().forsaken() == kCalls; }, 1);
-        scene.side().release();
-        scene.finish();
-    }
-}
-
 TEST_CASE("clients are killed one after the other", "[hg]") {
     if (!may_die_at_work()) {
         return;

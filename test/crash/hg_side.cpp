@@ -251,7 +251,6 @@ void HgSide::serve(hg_handle_t handle) {
             break;
         case Kind::hold:
             held_.emplace_back(handle, in.number);
-            check(HG_Set_cancel_callback(handle, on_forsaken, this), "HG_Set_cancel_callback");
             break;
         case Kind::input:
             PARTY_REQUIRE(in.data.size() == in.size);
@@ -275,17 +274,6 @@ void HgSide::serve(hg_handle_t handle) {
             break;
     }
     check(HG_Free_input(handle, &in), "HG_Free_input");
-}
-
-hg_return_t HgSide::on_forsaken(hg_handle_t handle, hg_return_t, void* arg) {
-    auto& side = *static_cast<HgSide*>(arg);
-    const auto is_it = [&](const auto& held) { return held.first == handle; };
-    if (std::any_of(side.held_.begin(), side.held_.end(), is_it)) {
-        ++side.forsaken_;
-    } else {
-        side.fail("told of a request that is not held");
-    }
-    return HG_SUCCESS;
 }
 
 // Of a bulk transfer: what it moves and for which request.

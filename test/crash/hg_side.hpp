@@ -84,8 +84,6 @@ class HgSide {
     std::uint64_t requests() const noexcept;
     // Requests that are held, bulk transfers and responses that have begun and not ended.
     std::size_t held() const noexcept { return held_.size(); }
-    // Held requests whose origin is known to be gone.
-    std::size_t forsaken() const noexcept { return forsaken_; }
     std::uint64_t pending() const noexcept { return pending_; }
     // Answers what is held.
     void release();
@@ -102,7 +100,6 @@ class HgSide {
     void transferred(Transfer& transfer, hg_return_t ret);
     void respond(hg_handle_t handle, const Payload& out);
     static hg_return_t on_responded(const hg_cb_info* info);
-    static hg_return_t on_forsaken(hg_handle_t handle, hg_return_t status, void* arg);
     std::uint64_t active() const;
 
     const Waiting waiting_;
@@ -114,7 +111,6 @@ class HgSide {
     std::string failure_;
     std::uint64_t requests_[kKindCount] = {};
     std::uint64_t pending_ = 0;
-    std::size_t forsaken_ = 0;
     std::vector<std::pair<hg_handle_t, std::uint64_t>> held_;
 };
 

@@ -261,8 +261,8 @@ struct RequestState {
     void finish() noexcept;
 };
 
-// Request::stop(): a source that is stopped when the caller waits no longer, or the engine ends.
-// unwatch() when the handler has ended.
+// Request::stop() of a request with a deadline: a source that is stopped when it passes, or when
+// the engine ends. unwatch() when the handler has ended.
 class RequestWatch;
 RequestWatch* watch(const RequestState& request);  // throws std::bad_alloc
 std::stop_token token_of(const RequestWatch& watch) noexcept;
