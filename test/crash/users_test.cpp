@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Two users of one host. Neither can attach the other's shared memory: a transport that has a way
-// through the network as well takes that, and messages, puts and gets work as between hosts.
+// through the network as well takes that, and messages arrive as between hosts.
 #include <catch2/catch.hpp>
 
 #include <string>
