@@ -107,9 +107,15 @@ void forget_libraries_where_privileged() {
 }
 
 WithoutHome::WithoutHome() {
-    // Not secure_getenv(): it is put back as it was.
-    if (const char* home = getenv("HOME"); home != nullptr) {
-        home_ = home;
+    // secure_getenv() tells a privileged process nothing; the value is only put back.
+    constexpr std::string_view kHome = "HOME=";
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+        if (const std::string_view text(*entry); text.starts_with(kHome)) {
+            home_ = text.substr(kHome.size());
+            break;
+        }
+    }
+    if (!home_.empty()) {
         unsetenv("HOME");
     }
 }
