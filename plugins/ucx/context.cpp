@@ -227,18 +227,14 @@ void Context::mark_connections() noexcept {
     if (start < next_mark_) {
         return;
     }
-    try {
-        const bool more = start - admitted_at_ < kArrival ||
-                          std::any_of(links().begin(), links().end(), [](const auto& entry) {
-                              return entry.second->state == session::Link::State::greeting;
-                          });
-        for (const auto& worker : workers_) {
-            worker->keep_from_helpers();
-        }
-        unmarked_ = more;
-    } catch (const std::bad_alloc&) {
-        // the next time
+    const bool more = start - admitted_at_ < kArrival ||
+                      std::any_of(links().begin(), links().end(), [](const auto& entry) {
+                          return entry.second->state == session::Link::State::greeting;
+                      });
+    for (const auto& worker : workers_) {
+        worker->keep_from_helpers();
     }
+    unmarked_ = more;
     const std::int64_t end = session::now_ns();
     next_mark_ = end + std::max(kMarkInterval, (end - start) * kMarkShare);
 }

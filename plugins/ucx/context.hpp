@@ -68,8 +68,7 @@ class Context final : public session::Engine, private Door::Porter {
     plugin::Posted reach(Link& link) noexcept;
     plugin::Posted dial(Link& link);
     plugin::Posted waiting(Link& link) noexcept;
-    Status not_there(const Link& link, int error) const noexcept;
-    Status make_way(Link& link, const void* address) noexcept;
+    bool make_way(Link& link, const void* address) noexcept;
     void await_ready(Way& way) noexcept;
     void watch_process(Link& link, const Frame& frame) noexcept;
     std::size_t bury_failed();

@@ -2,9 +2,9 @@
 #include "plugins/ucx/descriptors.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -13,6 +13,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
+
+#include "na/util/fd.hpp"
 
 namespace na::ucx {
 
@@ -45,17 +47,41 @@ bool is_epoll_set(int fd) {
     return n > 0 && std::strcmp(target, "anon_inode:[eventpoll]") == 0;
 }
 
-std::vector<Member> members_of(int set) {
-    std::vector<Member> list;
-    std::ifstream info(fmt::format("/proc/self/fdinfo/{}", set));
-    for (std::string line; std::getline(info, line);) {
-        // "tfd:       12 events:       19 data:                c  pos:0 ino:401 sdev:f"
-        const std::size_t data = line.find(" data:");
-        if (line.starts_with("tfd:") && data != std::string::npos) {
-            list.push_back(
-                {std::atoi(line.c_str() + 4), std::strtoull(line.c_str() + data + 6, nullptr, 16)});
+void for_each_member(int set, void (*visit)(void* argument, const Member& member), void* argument) {
+    char path[40];
+    std::snprintf(path, sizeof path, "/proc/self/fdinfo/%d", set);
+    const util::UniqueFd info(open(path, O_RDONLY | O_CLOEXEC));
+    char text[4096];
+    std::size_t held = 0;
+    while (info) {
+        const ssize_t n = read(info.get(), text + held, sizeof text - 1 - held);
+        if (n <= 0) {
+            break;
+        }
+        held += static_cast<std::size_t>(n);
+        text[held] = '\0';
+        char* line = text;
+        for (char* end = nullptr; (end = std::strchr(line, '\n')) != nullptr; line = end + 1) {
+            *end = '\0';
+            // "tfd:       12 events:       19 data:                c  pos:0 ino:401 sdev:f"
+            const char* data = std::strstr(line, " data:");
+            if (std::strncmp(line, "tfd:", 4) == 0 && data != nullptr) {
+                visit(argument, {std::atoi(line + 4), std::strtoull(data + 6, nullptr, 16)});
+            }
+        }
+        held -= static_cast<std::size_t>(line - text);
+        std::memmove(text, line, held);
+        if (held == sizeof text - 1) {
+            break;  // no line of the kernel is as long
         }
     }
+}
+
+std::vector<Member> members_of(int set) {
+    std::vector<Member> list;
+    for_each_member(
+        set, [](void* to, const Member& m) { static_cast<std::vector<Member>*>(to)->push_back(m); },
+        &list);
     return list;
 }
 

@@ -21,6 +21,8 @@ struct Member {
 };
 // Members of an epoll set.
 std::vector<Member> members_of(int set);
+// The same without an allocation, member by member, for polls.
+void for_each_member(int set, void (*visit)(void* argument, const Member& member), void* argument);
 
 // exec() closes it. Reads nothing, throws nothing.
 void close_on_exec(int fd) noexcept;

@@ -50,9 +50,8 @@ Posted Context::reach(Link& link) noexcept {
         if (!link.self) {
             return dial(link);
         }
-        if (const Status made = make_way(link, workers_.back()->addresses().all.data());
-            made != Status::success) {
-            return Posted::failed(made);
+        if (!make_way(link, workers_.back()->addresses().all.data())) {
+            return Posted::failed(Status::hostunreach);
         }
         return link.way->ready ? Posted::done() : waiting(link);
     } catch (const std::bad_alloc&) {
@@ -71,7 +70,8 @@ Posted Context::dial(Link& link) {
         }
         auto dial = std::make_unique<Dial>(link.address.raw(link.target));
         if (dial->state() == Dial::State::gone) {
-            return Posted::failed(not_there(link, dial->error()));
+            NA_LOG_INFO(addr, "nobody is at {}: {}", link.address, std::strerror(dial->error()));
+            return Posted::failed(Status::hostunreach);
         }
         if (dial->state() == Dial::State::failed || !watch_fd(dial->fd(), EPOLLIN, link)) {
             NA_LOG_WARNING(addr, "cannot connect to {}: {}", link.address,
@@ -106,16 +106,15 @@ void Context::dialed(Link& link) {
                 (static_cast<unsigned char>(*dial->address()) & 15U)) {
                 NA_LOG_WARNING(addr, "{} has a UCX whose addresses UCX {} does not understand",
                                link.address, version_text());
-                lost(link, Status::protonosupport);
+                lost(link, Status::hostunreach);
             } else if (const Files files = files_for(link, kFilesOfWay); files != Files::enough) {
                 if (files == Files::none) {
                     lost(link, Status::nomem);
                 }
-            } else if (const Status made = make_way(link, dial->address());
-                       made == Status::success) {
+            } else if (make_way(link, dial->address())) {
                 watch_process(link, dial->frame());
             } else {
-                lost(link, made);
+                lost(link, Status::hostunreach);
             }
             return;
         case Dial::State::soon:
@@ -136,7 +135,7 @@ void Context::dialed(Link& link) {
                            "{} is of another user or in other name spaces, whose shared memory {} "
                            "cannot attach: use ucx+tcp or ucx+all",
                            link.address, local().name);
-            lost(link, Status::addrnotavail);
+            lost(link, Status::hostunreach);
             return;
         case Dial::State::wrong:
             malformed("an answer of a port that is none of ours");
@@ -144,23 +143,15 @@ void Context::dialed(Link& link) {
             lost(link, Status::hostunreach);
             return;
         default:
-            lost(link, not_there(link, dial->error()));
+            NA_LOG_INFO(addr, "nobody is at {}: {}", link.address, std::strerror(dial->error()));
+            lost(link, Status::hostunreach);
     }
 }
 
-// The code of a dial that reached nobody.
-Status Context::not_there(const Link& link, int error) const noexcept {
-    const Status why = unreached(link);
-    NA_LOG_INFO(addr, "{} {}: {}",
-                why == Status::addrnotavail ? "this host has no way to" : "nobody is at",
-                link.address, std::strerror(error));
-    return why;
-}
-
-Status Context::make_way(Link& link, const void* address) noexcept {
+bool Context::make_way(Link& link, const void* address) noexcept {
     std::unique_ptr<Way> way(new (std::nothrow) Way);
     if (way == nullptr) {
-        return Status::nomem;
+        return false;
     }
     way->context = this;
     ucp_ep_params_t params{};
@@ -173,10 +164,7 @@ Status Context::make_way(Link& link, const void* address) noexcept {
     if (const ucs_status_t rc = ucp_ep_create(workers_.back()->get(), &params, &way->ep);
         rc != UCS_OK) {
         NA_LOG_INFO(addr, "UCX cannot reach {}: {}", link.address, ucs_status_string(rc));
-        // The peer is there: it has told its address.
-        return rc == UCS_ERR_UNREACHABLE ? Status::addrnotavail
-               : rc == UCS_ERR_NO_MEMORY ? Status::nomem
-                                         : Status::hostunreach;
+        return false;
     }
     ++stats_.ways;
     expected_ -= expected_ != 0 ? 1 : 0;
@@ -186,7 +174,7 @@ Status Context::make_way(Link& link, const void* address) noexcept {
     unmarked_ = unmarked_ || !link.self;
     link.way = way.release();
     await_ready(*link.way);
-    return Status::success;
+    return true;
 }
 
 // Nothing is sent before UCX has connected the endpoint: what it queues meanwhile may be overtaken,

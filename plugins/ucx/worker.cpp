@@ -116,9 +116,8 @@ void Worker::find_sets(const std::vector<int>& before) {
 
 void Worker::keep_from_helpers() const {
     for (const int set : sets_) {
-        for (const Member& member : members_of(set)) {
-            close_on_exec(member.fd);
-        }
+        for_each_member(
+            set, [](void*, const Member& member) { close_on_exec(member.fd); }, nullptr);
     }
 }
 

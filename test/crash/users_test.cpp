@@ -25,38 +25,17 @@ bool becomes_another_user() {
            setresuid(kOther, kOther, kOther) == 0;
 }
 
-// False: it cannot be tried here. The other end is told.
-bool begins_as_another_user(Link& link) {
+void other_user(Link& link) {
     if (!becomes_another_user()) {
         link.put("no other user");
-        return false;
+        return;
     }
     na_class_t* probe = NA_Initialize(support::options().protocol.c_str(), false);
     link.put(probe == nullptr ? "no class" : "ready");
     if (probe == nullptr) {
-        return false;
-    }
-    NA_Finalize(probe);
-    return true;
-}
-
-bool can_begin(Party& other) {
-    const std::string how = other.link().take_text();
-    if (how != "ready") {
-        support::skip("another user cannot use this build: " + how);
-    }
-    return how == "ready";
-}
-
-bool reaches_other_users() {
-    const std::string& protocol = support::options().protocol;
-    return protocol != "na+sm" && !protocol.ends_with("+shm");
-}
-
-void other_user(Link& link) {
-    if (!begins_as_another_user(link)) {
         return;
     }
+    NA_Finalize(probe);
     NaSide side({});
     Inbox inbox(side);
     const std::string server = link.take_text();
@@ -71,30 +50,11 @@ void other_user(Link& link) {
     side.close();
 }
 
-// Calls once, and tells what became of that.
-void refused_user(Link& link) {
-    if (!begins_as_another_user(link)) {
-        return;
-    }
-    NA_Set_log_level("none");
-    NaSide side({});
-    na_addr_t* const to = side.peer(link.take_text());
-    Message message(side, 64);
-    NaOp receive(side);
-    PARTY_REQUIRE(receive.receive_expected(message, to, 7) == NA_SUCCESS);
-    Message request(side, 64);
-    NaOp send(side);
-    (void)send.send_unexpected(request, request.size, to, Inbox::kPing);
-    PARTY_REQUIRE(support::until([&] { return !send.in_flight() && !receive.in_flight(); },
-                                 [&] { side.turn(1); }));
-    link.put(NA_Error_to_string(receive.ret));
-    side.close();
-}
-
 }  // namespace
 
 TEST_CASE("a process of another user calls and is called", "[na][users]") {
-    if (!reaches_other_users()) {
+    const std::string& protocol = support::options().protocol;
+    if (protocol == "na+sm" || protocol.ends_with("+shm")) {
         support::skip("shared memory of one user");
         return;
     }
@@ -103,7 +63,8 @@ TEST_CASE("a process of another user calls and is called", "[na][users]") {
         return;
     }
     Party other(Party::As::process, other_user);
-    if (!can_begin(other)) {
+    if (const std::string how = other.link().take_text(); how != "ready") {
+        support::skip("another user cannot use this build: " + how);
         return;
     }
     NaSide side({});
@@ -115,31 +76,6 @@ TEST_CASE("a process of another user calls and is called", "[na][users]") {
         ping(side, to, n);
     }
     other.link().put("end");
-    CHECK(other.join() == "");
-    inbox.close();
-    side.close();
-}
-
-TEST_CASE("a living process of another user is not called dead", "[na][users]") {
-    if (support::options().protocol != "ucx+shm") {
-        support::skip("other users are reached, or are tested elsewhere");
-        return;
-    }
-    if (geteuid() != 0) {
-        support::skip("needs root");
-        return;
-    }
-    Party other(Party::As::process, refused_user);
-    if (!can_begin(other)) {
-        return;
-    }
-    NA_Set_log_level("none");
-    NaSide side({});
-    Inbox inbox(side);
-    other.link().put(side.uri());
-    CHECK(support::until([&] { return other.link().readable(); }, [&] { side.turn(1); }));
-    CHECK(other.link().take_text() == "NA_ADDRNOTAVAIL");
-    NA_Set_log_level("error");
     CHECK(other.join() == "");
     inbox.close();
     side.close();
