@@ -269,13 +269,6 @@ class Engine : public plugin::Context {
     // put_off() was called. `none`: not for a while; logged here. In a post.
     enum class Files : std::uint8_t { enough, wait, none };
     Files files_for(Link& link, std::size_t count) noexcept;
-    // Asks the peer for a sign of life, at the next progress() and after that as usual. answered()
-    // follows, or the end of the session.
-    void question(Link& link) noexcept {
-        link.due |= Link::kCheck;
-        work(link);
-        watch(link);
-    }
     // Something of the transport is used up that comes back without notice: no long sleep.
     void retry_soon() noexcept { full_ = true; }
     // The sleep that begins or lasts ends within that time, ns.

@@ -68,7 +68,6 @@ Context::Context(Domain& domain, std::uint8_t id, std::unique_ptr<Endpoint> endp
       inject_(domain.provider().inject ? domain.info().tx_attr->inject_size : 0),
       largest_piece_(std::min(domain.info().ep_attr->max_msg_size, kMaxPiece)),
       endpoint_(std::move(endpoint)),
-      parts_transfers_(domain.parts_transfers()),
       pool_(domain.local().bounce_bytes(), most_requests(domain.info().tx_attr->size)) {}
 
 Context::~Context() {
@@ -92,7 +91,6 @@ Context::~Context() {
         endpoint_.reset();
         close_parked();
     }
-    aside_.reset();
     endpoint_.reset();
 }
 
@@ -176,9 +174,6 @@ Request* Context::take_request(const Link& link) noexcept {
 
 // Answers the operation that ends with it, if there is one.
 Op* Context::finish(Request& r) noexcept {
-    if (r.aside) [[unlikely]] {
-        left_aside(r);
-    }
     Op* op = ended(r);
     r.transfer = nullptr;
     r.bounced = false;
@@ -201,10 +196,6 @@ void Context::done(Request& r, int error, const char* text) {
         } else {
             NA_LOG_INFO(op, "an operation to {} failed: {}", link->address, text);
         }
-    }
-    if (r.aside && gone && link != nullptr) [[unlikely]] {
-        interrupted(r, of(*link));
-        return;
     }
     if (r.transfer != nullptr) {
         piece_done(r, status);
@@ -229,9 +220,6 @@ std::size_t Context::poll() {
     std::size_t events = starving_ ? read_queue_starved() : read_queue();
     if (endpoint_->starved()) [[unlikely]] {
         endpoint_->repost();
-    }
-    if (!broken_.empty()) [[unlikely]] {
-        events += redo();
     }
     if (!transfers_.empty()) [[unlikely]] {
         events += go_on();
@@ -277,7 +265,7 @@ Context::Rest Context::rest() noexcept {
     if (!silence_.empty()) {
         wake_within(util::SilenceWatch::kInterval);
     }
-    if (!transfers_.empty() || !broken_.empty() || endpoint_->starved()) {
+    if (!transfers_.empty() || endpoint_->starved()) {
         retry_soon();
     }
     if (endpoint_->wait_fd() < 0) {

@@ -3,7 +3,7 @@
 //
 //   context.cpp    life, completions     places.cpp     the provider's addresses
 //   message.cpp    messages              processes.cpp  peers of shm that die
-//   rma.cpp        puts and gets           refusals.cpp   those that a target refuses
+//   rma.cpp        puts and gets
 //
 // The core serialises all calls (na/plugin.hpp).
 #pragma once
@@ -90,7 +90,6 @@ class Context final : public session::Engine {
     std::size_t go_on();
     ssize_t post_pieces(Transfer& t) noexcept;
     ssize_t post_piece(Transfer& t) noexcept;
-    ssize_t submit(Request& r, Link& link) noexcept;
     void piece_done(Request& r, Status status);
     void end_if_done(Transfer& t);
     void end_transfers(session::Link& link, Status why) override;
@@ -102,19 +101,6 @@ class Context final : public session::Engine {
     void cancel_transfer(Transfer& t);
     std::optional<plugin::Posted> blocked_by_debts(Link& link) noexcept;
 
-    // refusals.cpp
-    ssize_t ready_aside(Link& link) noexcept;
-    ssize_t reach_aside(Link& link) noexcept;
-    void not_now_aside(Link& link) noexcept;
-    void went_aside(Link& link) noexcept;
-    void leave_aside(Link& link) noexcept;
-    void left_aside(Request& r) noexcept;
-    void interrupted(Request& r, Link& link);
-    std::size_t redo();
-    bool redo(Link& link);
-    void refused_piece(Link& link);
-    void end_waiting(Link& link, const Transfer* of, Status why);
-
     // processes.cpp
     void meets(session::Link& link) noexcept override;
     bool gone(session::Link& link) noexcept override;
@@ -125,9 +111,6 @@ class Context final : public session::Engine {
     const std::size_t inject_;         // bytes that are gone when the provider has taken them
     const std::size_t largest_piece_;  // of a transfer
     std::unique_ptr<Endpoint> endpoint_;
-    std::unique_ptr<TransferEndpoint> aside_;  // opened with the first transfer; closed first
-    bool parts_transfers_;                     // transfers leave by `aside_`
-    util::IntrusiveList<Link, &Link::broken> broken_;
     session::RequestPool<Request> pool_;
     util::IntrusiveList<Transfer, &Transfer::hook> transfers_;  // not wholly posted
 

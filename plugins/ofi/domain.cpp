@@ -206,10 +206,6 @@ void keep_from_helpers(const util::IpEndpoint& here) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<TransferEndpoint>> Domain::open_transfers(fid_cq& cq) const {
-    return TransferEndpoint::open(endpoint_spec(), cq, source_of(0, 0));
-}
-
 // The endpoint of the next context; answers what libfabric calls it.
 Result<Address> Domain::add_endpoint(std::string_view source) {
     auto endpoint = Endpoint::open(endpoint_spec(), source);

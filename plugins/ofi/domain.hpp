@@ -11,7 +11,6 @@
 #include "na/session/domain.hpp"
 #include "plugins/ofi/endpoint.hpp"
 #include "plugins/ofi/memory.hpp"
-#include "plugins/ofi/transfer_endpoint.hpp"
 
 namespace na::ofi {
 
@@ -39,13 +38,6 @@ class Domain final : public session::Domain {
     }
     fid_fabric* fabric() const noexcept { return base_->fabric.get(); }
     std::shared_ptr<void> base() const noexcept { return base_; }
-    // Whether puts and gets leave by an endpoint of their own. Puts have to tell when they have
-    // arrived: a message over the other connection may overtake one that has only left.
-    bool parts_transfers() const noexcept {
-        return choice_.provider->closes_on_refusal && choice_.delivery_complete &&
-               !registrar_.local_needed();
-    }
-    Result<std::unique_ptr<TransferEndpoint>> open_transfers(fid_cq& cq) const;
     bool delivery_complete() const noexcept { return choice_.delivery_complete; }
     util::IpAddress bind_address() const noexcept { return choice_.ip.bind_address(); }
 

@@ -132,7 +132,6 @@ void Context::leave(session::Link& left) noexcept {
     unwatch_process(link);
     const bool met = std::exchange(link.met, false);
     link.carried = false;
-    leave_aside(link);
     if (link.addr == FI_ADDR_NOTAVAIL) {
         return;
     }

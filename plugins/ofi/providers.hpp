@@ -75,8 +75,6 @@ struct Provider {
         true;            // puts complete when they are visible at the target (FI_DELIVERY_COMPLETE)
     bool inject = true;  // what is injected leaves at once, and not only with later progress
     bool rma_errors = true;  // a put or get that the target refuses is reported, and not forgotten
-    // A put or get that the target refuses costs the connection: transfers have one of their own.
-    bool closes_on_refusal = false;
     // Transfers with a peer that dies end by themselves, when its connection breaks. Until then the
     // provider may write to the user's memory.
     bool breaks = false;

@@ -148,13 +148,10 @@ ssize_t Context::post_piece(Transfer& t) noexcept {
         blocked(link);
         return -FI_EAGAIN;
     }
-    if (parts_transfers_) {
-        if (const ssize_t rc = ready_aside(link); rc != 0) [[unlikely]] {
-            return rc;
-        }
-    } else if (pauses(link)) [[unlikely]] {
+    if (pauses(link)) [[unlikely]] {
         return -FI_EAGAIN;
-    } else if (link.addr == FI_ADDR_NOTAVAIL) [[unlikely]] {
+    }
+    if (link.addr == FI_ADDR_NOTAVAIL) [[unlikely]] {
         if (const ssize_t rc = reach(link); rc != 0) {
             return rc;
         }
@@ -181,77 +178,58 @@ ssize_t Context::post_piece(Transfer& t) noexcept {
     }
     r->bounced = size <= std::min(kBounced, pool_.bounce_bytes()) && local.host();
     r->offset = op.local_offset + t.posted;
+    iovec vector{};
+    void* descriptor = nullptr;
     if (r->bounced) {
         if (put) {
             copy_range(local, r->offset, r->bounce, static_cast<std::size_t>(size), true);
         }
+        vector.iov_base = r->bounce;
+        descriptor = r->descriptor;
     } else {
         const Region::Part& here = local.at(r->offset);
-        size = std::min(size, here.length - (r->offset - here.start));
-    }
-    r->length = static_cast<std::size_t>(size);
-    r->transfer = &t;  // before the call: from there on a completion may name this request
-    if (const ssize_t rc = submit(*r, link); rc != 0) {
-        r->transfer = nullptr;
-        r->bounced = false;
-        pool_.put_back(*r);
-        return rc;
-    }
-    link.rma_answers = 0;
-    t.direct = t.direct || !r->bounced;
-    t.posted += size;
-    ++t.pieces;
-    begin(*r, link);
-    return 0;
-}
-
-// Hands a piece to the provider. -FI_EAGAIN: not now.
-ssize_t Context::submit(Request& r, Link& link) noexcept {
-    const Op& op = *r.transfer->op;
-    const bool put = op.kind == OpKind::put;
-    const auto& local = static_cast<const Region&>(*op.local);
-    iovec vector{r.bounce, r.length};
-    void* descriptor = r.descriptor;
-    if (!r.bounced) {
-        const Region::Part& here = local.at(r.offset);
-        vector.iov_base = reinterpret_cast<void*>(here.address + (r.offset - here.start));
+        const std::uint64_t inside = r->offset - here.start;
+        size = std::min(size, here.length - inside);
+        vector.iov_base = reinterpret_cast<void*>(here.address + inside);
         descriptor = here.descriptor;
     }
-    const std::uint64_t at = op.remote_offset + (r.offset - op.local_offset);
-    const Region::Part& there = static_cast<const Region&>(*op.remote).at(at);
+    r->length = vector.iov_len = static_cast<std::size_t>(size);
     // What peers are told, also where it is memory of our own.
-    fi_rma_iov remote{there.told + (at - there.start), r.length, there.key};
-    r.aside = parts_transfers_;
-    fid_ep* ep = r.aside ? aside_->ep() : endpoint_->ep();
+    fi_rma_iov remote{there.told + there_inside, vector.iov_len, there.key};
     fi_msg_rma message{};
     message.msg_iov = &vector;
     message.desc = &descriptor;
     message.iov_count = 1;
-    message.addr = r.aside ? link.rma_addr : link.addr;
+    message.addr = link.addr;
     message.rma_iov = &remote;
     message.rma_iov_count = 1;
-    message.context = &r.provider;
+    message.context = &r->provider;
     std::uint64_t flags = FI_COMPLETION;
     // Providers copy what they inject, which they cannot from a device.
-    const bool inject = put && r.length <= inject_ && local.host();
+    const bool inject = put && size <= inject_ && local.host();
     if (put) {
         flags |=
             (inject ? FI_INJECT : 0) | (domain_.delivery_complete() ? FI_DELIVERY_COMPLETE : 0);
     }
-    const ssize_t rc = put ? fi_writemsg(ep, &message, flags) : fi_readmsg(ep, &message, flags);
+    r->transfer = &t;  // before the call: from there on a completion may name this request
+    const ssize_t rc = put ? fi_writemsg(endpoint_->ep(), &message, flags)
+                           : fi_readmsg(endpoint_->ep(), &message, flags);
     if (rc != 0) {
+        r->transfer = nullptr;
+        r->bounced = false;
+        pool_.put_back(*r);
         if (rc == -FI_EAGAIN) {
-            r.aside ? not_now_aside(link) : not_now(link);
+            not_now(link);
         }
-        r.aside = false;
         return rc;
     }
-    if (r.aside) {
-        went_aside(link);
-    } else {
-        unblocked(link);
-    }
-    ++(inject ? stats_.rma_inject : r.bounced ? stats_.rma_bounce : stats_.rma_direct);
+    unblocked(link);
+    link.rma_answers = 0;
+    ++(inject ? stats_.rma_inject : r->bounced ? stats_.rma_bounce : stats_.rma_direct);
+    t.direct = t.direct || !r->bounced;
+    t.posted += size;
+    ++t.pieces;
+    begin(*r, link);
     return 0;
 }
 
@@ -276,9 +254,6 @@ void Context::piece_done(Request& r, Status status) {
 // later, so the answer to these will not come.
 void Context::answered(session::Link& by) {
     Link& link = of(by);
-    if (link.carriage == Carriage::doubted) [[unlikely]] {
-        refused_piece(link);
-    }
     if (domain_.provider().rma_errors || ++link.rma_answers < kAnswers) {
         return;
     }
@@ -362,7 +337,6 @@ void Context::end_transfers(session::Link& with, Status why) {
     if (gone(link)) {
         mourns(link);
     }
-    end_waiting(link, nullptr, why);
     leave(link);  // the pieces are owed from now on
     for (Transfer* t = transfers_.front(); t != nullptr;) {
         Transfer* next = transfers_.next(*t);
@@ -398,11 +372,6 @@ void Context::cancel_transfer(Transfer& t) {
     t.stopped = true;
     if (ok(t.status)) {
         t.status = Status::canceled;
-    }
-    if (t.link != nullptr && t.link->waiting != 0) [[unlikely]] {
-        ++t.pieces;  // it ends below
-        end_waiting(*t.link, &t, Status::canceled);
-        --t.pieces;
     }
     if (!t.direct && t.link != nullptr) {
         for (auto* r = t.link->requests.front(); r != nullptr; r = t.link->requests.next(*r)) {
