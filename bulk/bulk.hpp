@@ -150,9 +150,9 @@ class Bulk {
     bool has_contents() const noexcept {
         return eager_ != nullptr && !stale_.load(std::memory_order_relaxed);
     }
-    // Of a remote descriptor that this process sent to itself in an RPC: where the memory is, one
-    // entry per segment. Empty: anything else. The owner may have freed its descriptor, and the
-    // memory, since; copy_own() of bulk/segments.hpp notices memory that is gone.
+    // Where the memory of a remote descriptor is that this process sent to itself in an RPC, one
+    // entry per segment. Empty for every other descriptor. The owner may have freed its descriptor,
+    // and the memory, since; copy_own() of bulk/segments.hpp notices memory that is gone.
     std::span<const Segment> own_segments() const noexcept { return own_; }
     // Something was pushed to the origin: what came eagerly is no longer its contents.
     void mark_stale() noexcept {

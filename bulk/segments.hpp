@@ -54,8 +54,8 @@ void copy(std::span<const na::Segment> to, std::uint64_t to_offset,
           std::span<const na::Segment> from, std::uint64_t from_offset,
           std::uint64_t size) noexcept;
 
-// The same where one of the lists is memory of this process that may have been freed since. The
-// kernel copies: fault where it finds no memory, or none of that access. Where a sandbox refuses
+// Copies as copy() does, where the memory of one list may have been freed since. The kernel
+// copies: fault where it finds no memory, or none of that access. Where a sandbox refuses
 // process_vm_readv(2) the processor copies, and memory that is not there ends the process.
 enum class Gone : std::uint8_t { to, from };  // which list may be gone
 na::Status copy_own(std::span<const na::Segment> to, std::uint64_t to_offset,

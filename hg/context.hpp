@@ -304,8 +304,8 @@ inline void Handle::arrived() noexcept {
     hand_on();
 }
 
-// The same inside the handler of a whole request. Requests that have others before them in the queue
-// are what the turns of peers count.
+// Makes a request visible that came whole, inside the handler of its receive. The turns of peers
+// count a request that has others before it in the queue.
 inline void Handle::arrived_whole() noexcept {
     refs_.store(kUserRef + kLibraryRef + answer_ref(), std::memory_order_relaxed);
     stage_.store(Stage::received, std::memory_order_release);

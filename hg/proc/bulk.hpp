@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What hg_proc_hg_bulk_t asks of the layers above, in hg/c_api/bulk.cpp. Any thread.
+// Functions that hg_proc_hg_bulk_t needs of the layers above; hg/c_api/bulk.cpp defines them. Any
+// thread.
 #pragma once
 
 #include "mercury_proc.h"

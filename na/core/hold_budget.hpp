@@ -66,13 +66,14 @@ class HoldBudget {
     bool little(const Address& peer, Lane lane, std::size_t size) const noexcept {
         return little(find(peer), lane, size);
     }
-    // The same of unexpected messages that are held whatever receives there are: a quarter of all
-    // room, beside what others hold.
+    // Whether there is room for an unexpected message of a muted peer, which is held whatever
+    // receives there are. Such a peer gets a quarter of all room at most.
     bool admits_muted(const Address& peer, std::size_t size) const noexcept;
     // Enters a message, admitted or not, of held.source on held.on into the share of its peer, and
     // counts it, but for the spare. False: out of memory.
     bool take(Held& held) noexcept;
-    // The same backwards. Requires: the message is out of the list of the share.
+    // Takes a message out of the share of its peer, and no longer counts it. Requires: the message
+    // is out of the list of the share.
     void give(Held& held) noexcept;
 
     // What the peer holds; null: nothing.

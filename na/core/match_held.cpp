@@ -213,7 +213,7 @@ bool MatchQueue::is_muted(const Address& peer) const noexcept {
     return std::find(muted_.begin(), muted_.end(), &peer) != muted_.end();
 }
 
-// What is held of the peer.
+// Moves the messages that are held of the peer between the muted ones and the others.
 void MatchQueue::move_held(const Address& peer, bool muted) noexcept {
     HoldShare* share = budget_.find(peer);
     if (share == nullptr) {

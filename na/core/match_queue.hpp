@@ -114,8 +114,7 @@ class MatchQueue {
         }
         op = unexpected_.front();
         if (op == nullptr || op->kind != OpKind::recv_unexpected || size > op->length ||
-            size > limits_.max_unexpected || !in_order() || (refused_ & kMuted) != 0)
-            [[unlikely]] {
+            size > limits_.max_unexpected || !in_order() || (refused_ & kMuted) != 0) [[unlikely]] {
             return nullptr;
         }
         Receives::remove(*op);
@@ -312,7 +311,7 @@ class MatchQueue {
     void* const context_;
     Operation* latest_ = nullptr;  // comes before those of unexpected_
     Receives unexpected_;
-    // Of each peer in its share, too; the order among peers means nothing.
+    // Each message is in the share of its peer, too; the order among peers means nothing here.
     Aged held_unexpected_;
     Aged held_muted_;  // unexpected, of muted peers
     Ready ready_;      // peers whose oldest unexpected message can be handed out

@@ -370,7 +370,7 @@ Result<IpSubnet> parse_subnet(std::string_view text) {
 
 namespace {
 
-// What this host sends to itself goes by the loopback, whose routes stay when it is down.
+// Packets of this host to itself go by the loopback, whose routes stay when it is down.
 bool loopback_is_down(int socket) noexcept {
     ifreq request{};
     std::strcpy(request.ifr_name, "lo");

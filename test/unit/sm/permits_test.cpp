@@ -422,11 +422,12 @@ TEST_CASE("permits: who worked on memory and died, or lost its connection") {
         Worker worker(server.uri(), [&](FakePeer& peer, Worker::Word& word) {
             peer.out().hazard.permit = permit;
             shutdown(peer.socket.get(), SHUT_RDWR);
+            const auto table =
+                map_peer_memory(permits_of(server).fd(), kPermitBytes, false).value();
             word.done = 1;
-            while (word.go != 2) {
+            while (table.at<const PermitEntry>(0)[permit].seal.load() != 0) {
                 std::this_thread::yield();
             }
-            usleep(50'000);
             word.done = 2;
             peer.out().hazard.permit = 0;
         });
@@ -434,7 +435,6 @@ TEST_CASE("permits: who worked on memory and died, or lost its connection") {
         worker.word->go = 1;
         REQUIRE(settle(
             [&] { return worker.word->done == 1 && server->stat("sm_connections") == 0; }, server));
-        worker.word->go = 2;
         region.reset();
         CHECK(worker.word->done == 2);
         CHECK(permits_of(server).late() == 0);
